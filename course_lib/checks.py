@@ -1,0 +1,64 @@
+"""Argument checks shared by the public functions.
+
+Each check raises before anything is computed, and its message names the argument, what was given and what to pass.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def positive_int(name: str, value: Any) -> int:
+    """Return ``value`` if it is an integer of at least 1, else raise TypeError or ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); pass a whole number of at least 1")
+    if value < 1:
+        raise ValueError(f"{name} is {value}; pass a whole number of at least 1")
+    return value
+
+
+def one_of(name: str, value: Any, choices: Sequence[Any]) -> Any:
+    """Return ``value`` if it is one of ``choices``, else raise ValueError listing them."""
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}")
+    return value
+
+
+def float_tensor(name: str, x: Any, ndim: int | None = None) -> torch.Tensor:
+    """Return ``x`` if it is a non-empty floating-point tensor (of ``ndim`` dimensions, if given) without NaN or +inf."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} is a {type(x).__name__}; pass a torch.Tensor")
+    if not x.is_floating_point():
+        raise TypeError(f"{name} has dtype {x.dtype}; pass floating-point numbers, for example {name}.float()")
+    if ndim is not None and x.dim() != ndim:
+        raise ValueError(f"{name} has shape {list(x.shape)}; pass a tensor with {ndim} dimension{'s' * (ndim > 1)}")
+    if x.numel() == 0:
+        raise ValueError(f"{name} is empty (shape {list(x.shape)}); pass at least one element")
+    if bool(torch.isnan(x).any()):
+        raise ValueError(f"{name} contains NaN; remove it first, for example with torch.nan_to_num")
+    if bool((x == float("inf")).any()):
+        raise ValueError(f"{name} contains +inf, which has no softmax; pass finite numbers (or -inf for a masked entry)")
+    return x
+
+
+def same_kind(**tensors: torch.Tensor) -> None:
+    """Raise if the tensors differ in dtype or device; the message names the pair."""
+    (first_name, first), *others = tensors.items()
+    for name, x in others:
+        if x.dtype != first.dtype:
+            raise TypeError(f"{first_name} is {first.dtype} but {name} is {x.dtype}; convert one, for example {name}.to({first.dtype})")
+        if x.device != first.device:
+            raise ValueError(f"{first_name} is on {first.device} but {name} is on {x.device}; move one, for example {name}.to({str(first.device)!r})")
+
+
+def attention_inputs(q: Any, k: Any, v: Any) -> tuple[int, int, int, int]:
+    """Check one head's q [Nq, d], k [Nk, d], v [Nk, dv]; return (Nq, Nk, d, dv)."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        float_tensor(name, x, ndim=2)
+    same_kind(q=q, k=k, v=v)
+    if q.shape[1] != k.shape[1]:
+        raise ValueError(f"q has head dimension {q.shape[1]} but k has {k.shape[1]}; they must be equal: q [Nq, d], k [Nk, d]")
+    if k.shape[0] != v.shape[0]:
+        raise ValueError(f"k has {k.shape[0]} rows but v has {v.shape[0]}; each key needs one value: k [Nk, d], v [Nk, dv]")
+    return q.shape[0], k.shape[0], q.shape[1], v.shape[1]

@@ -1,0 +1,182 @@
+"""Closed forms: floating-point operations, HBM bytes, arithmetic intensity, and the roofline's time on a given GPU.
+
+Bytes are exact for the loop nests of ``course_lib.algorithms``, per tensor and to the byte: tests hold them equal to
+what the simulated memory counts. Shapes: Q [n, d], K [n_k, d], V [n_k, d_v], O [n, d_v], one head; n_k = n and
+d_v = d unless given. Block sizes: block_m rows of Q (the papers' Br), block_n rows of K and V (the papers' Bc).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from course_lib import checks
+from course_lib.data import Gpu
+
+ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
+
+
+def element_bytes(dtype: str | torch.dtype) -> int:
+    """Bytes of one element of 'fp32', 'fp16', 'bf16', 'fp8' ... or of a torch dtype. tf32 is stored as fp32: 4 bytes."""
+    if isinstance(dtype, torch.dtype):
+        return dtype.itemsize
+    return ELEMENT_BYTES[checks.one_of("dtype", dtype, list(ELEMENT_BYTES))]
+
+
+class Flops(NamedTuple):
+    """Floating-point operations: those of the two matrix products, and those of the softmax."""
+
+    matmul: int
+    softmax: int
+
+    @property
+    def total(self) -> int:
+        return self.matmul + self.softmax
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes moved between HBM and SRAM, per tensor."""
+
+    reads: dict[str, int]
+    writes: dict[str, int]
+
+    @property
+    def read_bytes(self) -> int:
+        return sum(self.reads.values())
+
+    @property
+    def write_bytes(self) -> int:
+        return sum(self.writes.values())
+
+    @property
+    def total_bytes(self) -> int:
+        return self.read_bytes + self.write_bytes
+
+
+def _shape(n: int, d: int, n_k: int | None, d_v: int | None) -> tuple[int, int, int, int]:
+    sizes = {"n": n, "n_k": n if n_k is None else n_k, "d": d, "d_v": d if d_v is None else d_v}
+    n, n_k, d, d_v = (checks.positive_int(name, value) for name, value in sizes.items())
+    return n, n_k, d, d_v
+
+
+def _blocks(length: int, block: int | None, name: str) -> int:
+    """How many blocks cover ``length``: ⌈length / block⌉; None means one block."""
+    return 1 if block is None else math.ceil(length / checks.positive_int(name, block))
+
+
+def attention_flops(n: int, d: int, n_k: int | None = None, d_v: int | None = None) -> Flops:
+    """2·n·n_k·d + 2·n·n_k·d_v for the products, and 5 for each score: max, subtract, exp, add, divide.
+
+    The same for standard and flash attention: they differ in bytes, not in arithmetic.
+    """
+    n, n_k, d, d_v = _shape(n, d, n_k, d_v)
+    return Flops(matmul=2 * n * n_k * (d + d_v), softmax=5 * n * n_k)
+
+
+def standard_matmul_traffic(m: int, n: int, k: int, dtype: str | torch.dtype = "fp32") -> Traffic:
+    """C [m, n] = A [m, k] B [k, n] with no reuse: each element of C loads its row of A and its column of B."""
+    for name, value in (("m", m), ("n", n), ("k", k)):
+        checks.positive_int(name, value)
+    e = element_bytes(dtype)
+    return Traffic(reads={"A": m * n * k * e, "B": m * n * k * e}, writes={"C": m * n * e})
+
+
+def standard_attention_traffic(
+    n: int, d: int, dtype: str | torch.dtype = "fp32", n_k: int | None = None, d_v: int | None = None, block_m: int | None = None
+) -> Traffic:
+    """Three passes with S and P [n, n_k] in HBM (FlashAttention paper, Algorithm 0).
+
+    block_m rows of Q are in SRAM at a time, so K and V are read ⌈n / block_m⌉ times. block_m = None is the best case,
+    each operand of a product read once: 4nd + 4n² elements for a square head, the paper's Θ(nd + n²).
+    """
+    n, n_k, d, d_v = _shape(n, d, n_k, d_v)
+    e, t = element_bytes(dtype), _blocks(n, block_m, "block_m")
+    reads = {"Q": n * d * e, "K": t * n_k * d * e, "S": n * n_k * e, "P": n * n_k * e, "V": t * n_k * d_v * e}
+    return Traffic(reads, writes={"S": n * n_k * e, "P": n * n_k * e, "O": n * d_v * e})
+
+
+def compulsory_traffic(n: int, d: int, dtype: str | torch.dtype = "fp32", n_k: int | None = None, d_v: int | None = None) -> Traffic:
+    """What no algorithm can avoid: Q, K and V read once, O written once."""
+    n, n_k, d, d_v = _shape(n, d, n_k, d_v)
+    e = element_bytes(dtype)
+    return Traffic(reads={"Q": n * d * e, "K": n_k * d * e, "V": n_k * d_v * e}, writes={"O": n * d_v * e})
+
+
+def flash_v1_traffic(n: int, d: int, block_n: int, dtype: str | torch.dtype = "fp32") -> Traffic:
+    """FlashAttention's Algorithm 1 as printed: the outer loop holds a block of K and V.
+
+    Every inner step reads Q_i, O_i, l_i, m_i and writes O_i, l_i, m_i (lines 8, 12, 13), so each crosses
+    ⌈n / block_n⌉ times. l and m are fp32 vectors [n].
+    """
+    n, _, d, _ = _shape(n, d, None, None)
+    e, t = element_bytes(dtype), _blocks(n, block_n, "block_n")
+    state = {"O": t * n * d * e, "l": t * n * 4, "m": t * n * 4}
+    return Traffic(reads={"Q": t * n * d * e, "K": n * d * e, "V": n * d * e} | state, writes=dict(state))
+
+
+def flash_v2_traffic(n: int, d: int, block_m: int, dtype: str | torch.dtype = "fp32") -> Traffic:
+    """FlashAttention-2's Algorithm 1: the outer loop holds a block of Q, its O, m and l stay in SRAM.
+
+    K and V stream past each of the ⌈n / block_m⌉ blocks of Q; O is written once.
+    """
+    n, _, d, _ = _shape(n, d, None, None)
+    e, t = element_bytes(dtype), _blocks(n, block_m, "block_m")
+    return Traffic(reads={"Q": n * d * e, "K": t * n * d * e, "V": t * n * d * e}, writes={"O": n * d * e})
+
+
+def flash_v1_blocks(sram_elements: int, d: int) -> tuple[int, int]:
+    """(Br, Bc) of FlashAttention's Algorithm 1, line 1: Bc = ⌈M / 4d⌉, Br = min(⌈M / 4d⌉, d), M in elements."""
+    checks.positive_int("sram_elements", sram_elements)
+    checks.positive_int("d", d)
+    block_n = math.ceil(sram_elements / (4 * d))
+    return min(block_n, d), block_n
+
+
+def attention_memory(n: int, d: int, dtype: str | torch.dtype = "fp32", algorithm: str = "standard") -> int:
+    """Bytes of HBM that one head must allocate besides its inputs.
+
+    'standard': the scores S and the probabilities P, [n, n] each; 'flash': the output O [n, d] alone.
+    """
+    n, _, d, _ = _shape(n, d, None, None)
+    checks.one_of("algorithm", algorithm, ["standard", "flash"])
+    return (2 * n * n if algorithm == "standard" else n * d) * element_bytes(dtype)
+
+
+def intensity(flops: Flops | float, traffic: Traffic | float) -> float:
+    """Arithmetic intensity: floating-point operations for each byte of HBM traffic."""
+    work = flops.total if isinstance(flops, Flops) else flops
+    moved = traffic.total_bytes if isinstance(traffic, Traffic) else traffic
+    if moved <= 0:
+        raise ValueError(f"traffic is {moved} bytes; pass a positive number of bytes")
+    return work / moved
+
+
+class Time(NamedTuple):
+    """The roofline's two times in seconds; the longer one is the prediction."""
+
+    compute: float
+    memory: float
+
+    @property
+    def seconds(self) -> float:
+        return max(self.compute, self.memory)
+
+    @property
+    def bound(self) -> str:
+        return "compute" if self.compute >= self.memory else "memory"
+
+
+def time_on(gpu: Gpu, flops: Flops | float, traffic: Traffic | float, dtype: str) -> Time:
+    """Roofline time on ``gpu``: all work at the peak rate of ``dtype``, or all bytes at the peak HBM bandwidth."""
+    work = flops.total if isinstance(flops, Flops) else flops
+    moved = traffic.total_bytes if isinstance(traffic, Traffic) else traffic
+    return Time(compute=work / gpu.flops_per_s(dtype), memory=moved / gpu.hbm_bytes_per_s)
+
+
+def attainable(gpu: Gpu, intensity: float, dtype: str) -> float:
+    """The roofline: operations a second that ``gpu`` can reach at this intensity, min(peak, intensity × bandwidth)."""
+    if intensity <= 0:
+        raise ValueError(f"intensity is {intensity}; pass a positive number of FLOP per byte")
+    return min(gpu.flops_per_s(dtype), intensity * gpu.hbm_bytes_per_s)

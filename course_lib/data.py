@@ -1,0 +1,233 @@
+"""Reads the tables in ``data/`` and checks every field; a broken row is an error naming file, line and field."""
+
+import csv
+import functools
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+
+
+class DataError(ValueError):
+    """A table in ``data/`` is broken; the message names file, line and field."""
+
+
+def text(s: str) -> str:
+    if not s.strip():
+        raise ValueError("is empty")
+    return s
+
+
+def positive(s: str) -> float:
+    x = float(s)
+    if not 0 < x < float("inf"):
+        raise ValueError("is not a positive number")
+    return x
+
+
+def positive_int(s: str) -> int:
+    x = int(s)
+    if x < 1:
+        raise ValueError("is not a whole number of at least 1")
+    return x
+
+
+def rate(s: str) -> float | None:
+    """A peak rate, or None where the hardware does not have the format."""
+    return positive(s) if s else None
+
+
+def read_table(path: Path, schema: dict[str, Callable[[str], Any]], key: str) -> list[dict[str, Any]]:
+    """The rows of a CSV file, each field converted by its schema entry; ``key`` must differ from row to row.
+
+    Raises DataError naming file, line and field.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        if list(reader.fieldnames or []) != list(schema):
+            raise DataError(f"{path.name}, line 1: the columns are {reader.fieldnames}; expected {list(schema)}")
+        rows: list[dict[str, Any]] = []
+        for raw in reader:
+            where = f"{path.name}, line {reader.line_num}"
+            if None in raw or None in raw.values():
+                raise DataError(f"{where}: the row does not have {len(schema)} fields")
+            row = {}
+            for name, convert in schema.items():
+                try:
+                    row[name] = convert(raw[name])
+                except ValueError as error:
+                    raise DataError(f"{where}, field {name!r}: {raw[name]!r} ({error})") from None
+            if any(row[key] == other[key] for other in rows):
+                raise DataError(f"{where}, field {key!r}: {row[key]!r} stands in an earlier row, too")
+            rows.append(row)
+    if not rows:
+        raise DataError(f"{path.name} has no rows")
+    return rows
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One row of ``data/gpus.csv``. Sizes and rates in the units of their names; rates are dense tensor-core peaks."""
+
+    name: str
+    architecture: str
+    compute_capability: str
+    hbm_gb: float
+    hbm_gb_per_s: float
+    sms: int
+    boost_mhz: float
+    l1_kib_per_sm: float
+    shared_kib_per_sm: float
+    shared_kib_per_block: float
+    l2_mib: float
+    fp32_tflops: float
+    tf32_tflops: float | None
+    fp16_tflops: float | None
+    bf16_tflops: float | None
+    fp8_tflops: float | None
+    source: str
+
+    @property
+    def hbm_bytes_per_s(self) -> float:
+        return self.hbm_gb_per_s * 1e9
+
+    @property
+    def sram_bytes(self) -> float:
+        """L1 and shared memory of all SMs together, bytes (A100: 192 KiB × 108, the papers' 20 MB)."""
+        return self.l1_kib_per_sm * 1024 * self.sms
+
+    @property
+    def sram_bytes_per_s(self) -> float:
+        """Peak of all SMs' shared memory: 32 banks × 4 bytes a clock (CUDA programming guide), at the boost clock."""
+        return self.sms * 32 * 4 * self.boost_mhz * 1e6
+
+    @property
+    def shared_bytes_per_block(self) -> int:
+        return int(self.shared_kib_per_block * 1024)
+
+    def flops_per_s(self, dtype: str) -> float:
+        """Peak rate for 'fp32', 'tf32', 'fp16', 'bf16' or 'fp8', in operations a second.
+
+        Raises ValueError where the format is unknown or this GPU's tensor cores do not have it.
+        """
+        rates = {"fp32": self.fp32_tflops, "tf32": self.tf32_tflops, "fp16": self.fp16_tflops, "bf16": self.bf16_tflops, "fp8": self.fp8_tflops}
+        if dtype not in rates:
+            raise ValueError(f"dtype is {dtype!r}; choose one of {', '.join(map(repr, rates))}")
+        tflops = rates[dtype]
+        if tflops is None:
+            has = ", ".join(repr(name) for name, value in rates.items() if value is not None)
+            raise ValueError(f"the {self.name} has no {dtype} tensor-core rate; choose one of {has}")
+        return tflops * 1e12
+
+    def ridge(self, dtype: str) -> float:
+        """The arithmetic intensity, FLOP per HBM byte, from which on compute and not memory is the limit."""
+        return self.flops_per_s(dtype) / self.hbm_bytes_per_s
+
+
+_CONVERT: dict[Any, Callable[[str], Any]] = {str: text, float: positive, int: positive_int, float | None: rate}
+
+
+@functools.cache
+def gpus() -> dict[str, Gpu]:
+    """All GPUs of ``data/gpus.csv`` by name, in the file's order."""
+    schema = {f.name: _CONVERT[f.type] for f in fields(Gpu)}
+    return {row["name"]: Gpu(**row) for row in read_table(DATA / "gpus.csv", schema, key="name")}
+
+
+def gpu(name: str) -> Gpu:
+    """One GPU by name; raises ValueError listing the names for one that is not in the table."""
+    if name not in gpus():
+        raise ValueError(f"gpu is {name!r}; choose one of {', '.join(map(repr, gpus()))} (data/gpus.csv)")
+    return gpus()[name]
+
+
+_REPORTED: dict[str, dict[str, Callable[[str], Any]]] = {
+    "attention_gpu": {"n": positive_int, "d": positive_int, "pytorch_ms": positive, "flash_ms": positive, "pytorch_mb": positive, "flash_mb": positive, "source": text},
+    "attention_error": {"n": positive_int, "lite": positive, "online": positive, "source": text},
+    "full_stack": {
+        "n": positive_int,
+        "d": positive_int,
+        "python_autograd_ms": positive,
+        "python_raw_ms": positive,
+        "cpp_ms": positive,
+        "pytorch_gpu_ms": positive,
+        "lite_ms": positive,
+        "source": text,
+    },
+    "intensity": {"n": positive_int, "d": positive_int, "standard": positive, "flash": positive, "source": text},
+    "memory_prices": {"memory": text, "gb": positive, "usd": positive, "source": text},
+    "sources": {"key": text, "title": text, "kind": text},
+}
+
+
+@functools.cache
+def reported(name: str) -> list[dict[str, Any]]:
+    """The rows of ``data/reported/<name>.csv``: what a source reports, with the source's key in column ``source``."""
+    if name not in _REPORTED:
+        raise ValueError(f"name is {name!r}; choose one of {', '.join(map(repr, _REPORTED))} (data/reported)")
+    schema = _REPORTED[name]
+    path = DATA / "reported" / f"{name}.csv"
+    rows = read_table(path, schema, key=next(iter(schema)))
+    if "source" in schema:
+        known = {row["key"] for row in reported("sources")}
+        for number, row in enumerate(rows, start=2):
+            if row["source"] not in known:
+                raise DataError(f"{path.name}, line {number}, field 'source': {row['source']!r} is not in reported/sources.csv")
+    return rows
+
+
+def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
+    """One column of rows as a list; raises ValueError listing the columns for one that is not there."""
+    if not rows or name not in rows[0]:
+        raise ValueError(f"column is {name!r}; choose one of {', '.join(map(repr, rows[0] if rows else []))}")
+    return [row[name] for row in rows]
+
+
+@functools.cache
+def claims() -> dict[str, dict[str, str]]:
+    """The claims ledger by id: source, lecture, the claim, the experiment that tests it."""
+    schema = {name: text for name in ("id", "source", "lecture", "claim", "experiment")}
+    return {row["id"]: row for row in read_table(DATA / "claims.csv", schema, key="id")}
+
+
+class Measured(NamedTuple):
+    """One of our own recordings: where and how it was made, and its rows."""
+
+    provenance: dict[str, Any]
+    rows: list[dict[str, Any]]
+
+    @property
+    def label(self) -> str:
+        """What a figure made from this says of itself: 'recorded 2026-11-21, NVIDIA H200, triton 3.6.0'."""
+        made = self.provenance
+        return f"recorded {made['date'][:10]}, {made['device']}, triton {made['versions']['triton']}"
+
+
+def measured(device: str, name: str) -> Measured:
+    """``data/measured/<device>/<name>.json``; raises DataError naming the file and what is wrong with it."""
+    path = DATA / "measured" / device / f"{name}.json"
+    if not path.is_file():
+        have = sorted(str(p.relative_to(DATA / "measured").with_suffix("")) for p in (DATA / "measured").glob("*/*.json"))
+        raise ValueError(f"no recording {device}/{name}; choose one of {', '.join(have)} (data/measured)")
+    where = f"measured/{device}/{name}.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where}, line {error.lineno}: {error.msg}") from None
+    for field in ("date", "command", "commit", "device", "versions"):
+        if not content.get("provenance", {}).get(field):
+            raise DataError(f"{where}, field 'provenance.{field}': is missing")
+    rows = content.get("rows")
+    if not rows:
+        raise DataError(f"{where}, field 'rows': is empty")
+    for number, row in enumerate(rows):
+        for field, value in row.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise DataError(f"{where}, row {number}, field {field!r}: {value} is not a finite number")
+        if set(row) != set(rows[0]):
+            raise DataError(f"{where}, row {number}: has fields {sorted(row)}; expected {sorted(rows[0])}")
+    return Measured(content["provenance"], rows)

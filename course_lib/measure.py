@@ -1,0 +1,132 @@
+"""Error against an oracle, time, and records with provenance."""
+
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+
+from course_lib import checks
+from course_lib.data import DATA
+
+T = TypeVar("T")
+
+
+def progress(items: Iterable[T], label: str) -> Iterable[T]:
+    """Iterate with a progress bar that is gone when done."""
+    from tqdm.auto import tqdm
+
+    return tqdm(items, desc=label, leave=False)
+
+
+def max_error(x: torch.Tensor, oracle: torch.Tensor) -> float:
+    """max |x - oracle| in float64; inf if x holds a NaN or an infinity that the oracle does not."""
+    return _error(x, oracle, lambda difference: float(difference.abs().max()))
+
+
+def rms_error(x: torch.Tensor, oracle: torch.Tensor) -> float:
+    """The root of the mean of (x - oracle)² in float64; inf as for ``max_error``."""
+    return _error(x, oracle, lambda difference: float(difference.pow(2).mean().sqrt()))
+
+
+def _error(x: torch.Tensor, oracle: torch.Tensor, reduce: Callable[[torch.Tensor], float]) -> float:
+    if x.shape != oracle.shape:
+        raise ValueError(f"x has shape {list(x.shape)} but oracle has {list(oracle.shape)}; they must be equal")
+    value = reduce(x.double().cpu() - oracle.double().cpu())
+    return math.inf if math.isnan(value) else value
+
+
+class Timing(NamedTuple):
+    """Seconds for one call: the median, and the middle half of the repeats."""
+
+    median: float
+    quarter: float
+    three_quarters: float
+
+
+def seconds(call: Callable[[], Any], repeats: int = 9, warm_up: int = 2) -> Timing:
+    """Time ``call``: CUDA events where a GPU is at work, the wall clock otherwise; ``repeats`` after ``warm_up`` calls."""
+    checks.positive_int("repeats", repeats)
+    for _ in range(warm_up):
+        call()
+    samples = _gpu_samples(call, repeats) if torch.cuda.is_available() else _cpu_samples(call, repeats)
+    if repeats == 1:
+        return Timing(samples[0], samples[0], samples[0])
+    low, middle, high = statistics.quantiles(samples, n=4)
+    return Timing(middle, low, high)
+
+
+def _cpu_samples(call: Callable[[], Any], repeats: int) -> list[float]:
+    samples = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        call()
+        samples.append(time.perf_counter() - begin)
+    return samples
+
+
+def _gpu_samples(call: Callable[[], Any], repeats: int) -> list[float]:
+    pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(repeats)]
+    torch.cuda.synchronize()
+    for begin, end in pairs:
+        begin.record()
+        call()
+        end.record()
+    torch.cuda.synchronize()
+    return [begin.elapsed_time(end) / 1e3 for begin, end in pairs]
+
+
+# --- records ---
+
+
+def device_slug() -> str:
+    """The folder name of this device's records: 'nvidia-h200', or 'cpu-x86_64'."""
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu-{platform.machine()}"
+    return name.lower().replace(" ", "-")
+
+
+def _output(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+
+
+def provenance(command: str) -> dict[str, Any]:
+    """When, on what, with which versions and by which command a record was made."""
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    try:
+        versions["triton"] = version("triton")
+    except PackageNotFoundError:
+        versions["triton"] = "none"
+    made: dict[str, Any] = {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "command": command,
+        "commit": os.environ.get("COURSE_COMMIT") or _output("git", "-C", str(DATA), "rev-parse", "--short", "HEAD"),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
+        "versions": versions,
+    }
+    if torch.cuda.is_available():
+        query = "driver_version,clocks.sm,clocks.mem,clocks.max.sm"
+        made["nvidia-smi"] = dict(zip(query.split(","), _output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader").split(", "), strict=False))
+    return made
+
+
+def record(name: str, rows: list[dict[str, Any]], command: str, folder: Path | None = None) -> Path:
+    """Write ``rows`` with their provenance to data/measured/<device>/<name>.json and return the path."""
+    if not rows:
+        raise ValueError(f"rows is empty; nothing to record under {name!r}")
+    path = (folder or DATA / "measured") / device_slug() / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join("  " + json.dumps(row) for row in rows)
+    path.write_text(f'{{"provenance": {json.dumps(provenance(command), indent=1)},\n"rows": [\n{lines}\n]}}\n', encoding="utf-8")
+    return path

@@ -1,0 +1,27 @@
+"""float64 oracles: slow, plain, and what every other result is compared with."""
+
+import math
+
+import torch
+
+from course_lib import checks
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    """Softmax over the last dimension of x [..., n], computed and returned in float64.
+
+    A row that is all -inf has no largest element to scale by; its result is all zeros (a masked row attends to nothing).
+    """
+    x = checks.float_tensor("x", x).double()
+    return torch.nan_to_num(torch.softmax(x, dim=-1), nan=0.0)
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None = None) -> torch.Tensor:
+    """One head of attention, softmax(q kᵀ · scale) v, in float64.
+
+    q [Nq, d], k [Nk, d], v [Nk, dv] -> o [Nq, dv]; ``scale`` is 1/√d unless given.
+    """
+    *_, d, _ = checks.attention_inputs(q, k, v)
+    q, k, v = (x.double() for x in (q, k, v))
+    scores = q @ k.T * (1 / math.sqrt(d) if scale is None else scale)
+    return softmax(scores) @ v

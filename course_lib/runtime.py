@@ -1,0 +1,116 @@
+"""Which lane this machine is on, decided before triton is imported.
+
+- the GPU lane: Triton compiles the kernels and they run on the CUDA device;
+- the interpreter lane: Triton's interpreter runs the same kernels on the CPU (slow; sizes up to N = 1024);
+- no kernels: triton is not installed (it has no wheels for macOS and Windows). Everything that needs no kernel works.
+
+Set the environment variable TRITON_INTERPRET=1 to choose the interpreter on a machine that has a GPU.
+"""
+
+import functools
+import importlib.util
+import os
+import platform
+import random
+import sys
+from importlib.metadata import version
+from typing import Literal, NamedTuple
+
+import torch
+
+Lane = Literal["GPU", "interpreter", "no kernels"]
+
+TOO_EARLY = (
+    "triton was imported before course_lib chose the interpreter lane, so its kernels would look for a GPU that is not there.\n"
+    "Restart the kernel (Kernel > Restart) and make this the first cell:\n\n"
+    "    from course_lib.runtime import setup\n"
+    "    setup()"
+)
+NO_TRITON = (
+    "this needs Triton, which is not installed here: it has wheels for Linux only (this is {system}).\n"
+    "Pages without kernels work as they are. To run the kernels, use Linux: WSL2 on Windows, a container on macOS\n"
+    "(README, 'macOS and Windows'), or any Linux machine; a GPU is not needed."
+)
+
+
+class KernelsUnavailable(RuntimeError):
+    """A kernel was asked for on a machine without Triton; the message says what to do."""
+
+
+class LaneError(RuntimeError):
+    """Triton was imported too early, on the wrong lane; the message says what to put first."""
+
+
+class Runtime(NamedTuple):
+    """What ``setup()`` found; its text is what the first cell of each lecture prints."""
+
+    lane: Lane
+    device: str
+    versions: dict[str, str]
+
+    def __repr__(self) -> str:
+        versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
+        return f"lane: {self.lane} ({_LANE_TEXT[self.lane]})\ndevice: {self.device}\nversions: {versions}"
+
+
+_LANE_TEXT = {
+    "GPU": "kernels are compiled and run on the GPU",
+    "interpreter": "no GPU needed: Triton's interpreter runs the kernels on the CPU",
+    "no kernels": "Triton is not installed; pages without kernels work",
+}
+
+
+@functools.cache
+def lane() -> Lane:
+    """The lane of this process: decided at the first call, the same ever after.
+
+    Raises LaneError if triton was imported before, on a lane that cannot work here.
+    """
+    if importlib.util.find_spec("triton") is None:
+        return "no kernels"
+    wants_interpreter = os.environ.get("TRITON_INTERPRET", "0") == "1"
+    if torch.cuda.is_available() and not wants_interpreter:
+        return "GPU"
+    if "triton" in sys.modules and not _imported_for_interpreter():
+        raise LaneError(TOO_EARLY)
+    os.environ["TRITON_INTERPRET"] = "1"
+    return "interpreter"
+
+
+def _imported_for_interpreter() -> bool:
+    """Whether the triton that is already imported was built for its interpreter.
+
+    ``triton.language`` wraps its own helpers (``tl.sum`` and the like) at import, once and for all.
+    """
+    import triton
+
+    return type(triton.language.sum).__name__ == "InterpretedFunction"
+
+
+def device() -> torch.device:
+    """Where kernels and their tensors live on this lane."""
+    return torch.device("cuda" if lane() == "GPU" else "cpu")
+
+
+def require_kernels() -> None:
+    """Raise KernelsUnavailable, with what to do, where Triton is missing; choose the lane otherwise."""
+    if lane() == "no kernels":
+        raise KernelsUnavailable(NO_TRITON.format(system=platform.system()))
+
+
+def setup(seed: int = 0) -> Runtime:
+    """Choose the lane, seed Python's and torch's random numbers, set the figures' style; the first cell of a lecture."""
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise TypeError(f"seed is {seed!r}; pass a whole number")
+    chosen = lane()
+    random.seed(seed)
+    torch.manual_seed(seed)
+    # Imported here: plots loads matplotlib, which a plain `import course_lib.runtime` should not cost.
+    from course_lib import plots
+
+    plots.use_style()
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    if chosen != "no kernels":
+        versions["triton"] = version("triton")
+    name = torch.cuda.get_device_name() if chosen == "GPU" else f"CPU ({platform.machine()}, {os.cpu_count()} cores)"
+    return Runtime(chosen, name, versions)

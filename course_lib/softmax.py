@@ -1,0 +1,201 @@
+"""Softmax offline and online: three passes, then one element or one block at a time, then merged in any order.
+
+Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (arXiv 1805.02867), Algorithms 1 to 3.
+
+Every function takes a Python list (or a list of rows) or a floating-point tensor; the softmax runs over the last
+dimension, and all leading dimensions are rows of a batch. Lists are computed in float64 and come back as lists.
+
+A row of nothing but -inf (every key masked) keeps the state m = -inf, l = 0, has log-sum-exp -inf, and its softmax
+is all zeros. NaN and +inf are refused.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+
+from course_lib import checks
+
+Numbers = list | tuple | torch.Tensor
+
+
+class State(NamedTuple):
+    """What has to be remembered of the scores seen so far, per row.
+
+    m: the largest score, shape [...]; l: the sum of e^(score - m), shape [...];
+    o: the sum of e^(score - m) · value (not yet divided by l), shape [..., dv], or None without values.
+    """
+
+    m: Any
+    l: Any
+    o: Any = None
+
+    def __repr__(self) -> str:
+        o = "" if self.o is None else f", o={_show(self.o)}"
+        return f"State(m={_show(self.m)}, l={_show(self.l)}{o})"
+
+
+def _show(x: Any) -> str:
+    if isinstance(x, torch.Tensor):
+        x = x.tolist()
+    if isinstance(x, list):
+        return "[" + ", ".join(_show(e) for e in x) + "]"
+    return f"{x:.4g}"
+
+
+def _tensor(x: Numbers, name: str = "x") -> tuple[torch.Tensor, bool]:
+    """(tensor, was it a list?), checked; a list becomes float64."""
+    if isinstance(x, torch.Tensor):
+        return checks.float_tensor(name, x), False
+    if not isinstance(x, list | tuple):
+        raise TypeError(f"{name} is {x!r} ({type(x).__name__}); pass a list of numbers or a tensor")
+    try:
+        t = torch.tensor(x, dtype=torch.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} is {x!r}; pass numbers, or rows of equal length ({error})") from None
+    return checks.float_tensor(name, t), True
+
+
+def _row(x: Numbers, name: str = "x") -> tuple[torch.Tensor, bool]:
+    t, was_list = _tensor(x, name)
+    if t.dim() == 0:
+        raise ValueError(f"{name} is a single number; pass a row of scores, for example [3, 2, 5, 1]")
+    return t, was_list
+
+
+def _stats_dtype(x: torch.Tensor, stats_dtype: torch.dtype | None) -> torch.dtype:
+    """Half-precision rows keep m and l in float32, as the kernels do, unless told otherwise."""
+    if stats_dtype is not None:
+        return stats_dtype
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+def _factor(m_old: torch.Tensor, m_new: torch.Tensor) -> torch.Tensor:
+    """e^(m_old - m_new), where a row that has seen nothing (both -inf) counts as 0 and not as NaN."""
+    return torch.where(m_new == -torch.inf, torch.zeros_like(m_new), torch.exp(m_old - m_new))
+
+
+def _weights(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+    """e^(x - m) for x [..., n] and m [...]."""
+    return _factor(x, m.unsqueeze(-1).expand_as(x))
+
+
+def correction(m_old: Numbers, m_new: Numbers) -> Any:
+    """The factor e^(m_old - m_new) by which everything summed under the old maximum has to be multiplied.
+
+    Same shape in and out; 0 where both are -inf. Source: FlashAttention, Algorithm 1, line 11.
+    """
+    (old, was_list), (new, _) = _tensor(m_old, "m_old"), _tensor(m_new, "m_new")
+    if old.shape != new.shape:
+        raise ValueError(f"m_old has shape {list(old.shape)} and m_new has {list(new.shape)}; pass one maximum per row in both")
+    if bool((new < old).any()):
+        raise ValueError("m_new is smaller than m_old somewhere; a running maximum never falls")
+    out = _factor(old, new)
+    return out.tolist() if was_list else out
+
+
+def naive(x: Numbers) -> Any:
+    """e^x / Σ e^x as the formula stands, in x's own dtype: overflows to inf/inf = NaN for large x (row S5)."""
+    t, was_list = _row(x)
+    e = torch.exp(t)
+    out = e / e.sum(dim=-1, keepdim=True)
+    return out.tolist() if was_list else out
+
+
+def offline(x: Numbers, stats_dtype: torch.dtype | None = None) -> Any:
+    """Softmax in three passes over x [..., n]: the maximum, the sum, the division. Same shape and dtype out."""
+    t, was_list = _row(x)
+    s = t.to(_stats_dtype(t, stats_dtype))
+    m = s.amax(dim=-1)  # pass 1
+    l = _weights(s, m).sum(dim=-1)  # pass 2
+    out = _normalise(s, State(m, l)).to(t.dtype)  # pass 3
+    return out.tolist() if was_list else out
+
+
+def _normalise(s: torch.Tensor, state: State) -> torch.Tensor:
+    l = torch.where(state.l == 0, torch.ones_like(state.l), state.l)
+    return _weights(s, state.m) / l.unsqueeze(-1)
+
+
+def start(x: Numbers, values: torch.Tensor | None = None, stats_dtype: torch.dtype | None = None) -> State:
+    """The state before anything was seen: m = -inf, l = 0 (and o = 0), one per row of x [..., n] (values [n, dv])."""
+    t, _ = _row(x)
+    dtype = _stats_dtype(t, stats_dtype)
+    m = torch.full(t.shape[:-1], -torch.inf, dtype=dtype, device=t.device)
+    o = None if values is None else torch.zeros(*t.shape[:-1], values.shape[-1], dtype=dtype, device=t.device)
+    return State(m, torch.zeros_like(m), o)
+
+
+def update(state: State, x: torch.Tensor, values: torch.Tensor | None = None) -> State:
+    """Take in the next block of scores x [..., b] (one element: b = 1), with its values [b, dv] if the state has an o.
+
+    m_new = max(m, max x);  l_new = l · e^(m - m_new) + Σ e^(x - m_new);  o likewise.
+    Source: arXiv 1805.02867, Algorithm 3, lines 4 and 5, for a block of any length.
+    """
+    x = checks.float_tensor("x", x)
+    if (values is None) != (state.o is None):
+        raise ValueError("the state and the block must both have values or both have none; begin with start(x, values)")
+    if values is not None and values.shape[0] != x.shape[-1]:
+        raise ValueError(f"x has {x.shape[-1]} scores but values has {values.shape[0]} rows; pass one value per score")
+    s = x.to(state.m.dtype)
+    m = torch.maximum(state.m, s.amax(dim=-1))
+    p, c = _weights(s, m), _factor(state.m, m)
+    l = state.l * c + p.sum(dim=-1)
+    o = None if values is None else state.o * c.unsqueeze(-1) + p @ values.to(p.dtype)
+    return State(m, l, o)
+
+
+def merge(a: State, b: State) -> State:
+    """The state of two parts seen separately: associative and commutative, so any split in any order gives the same.
+
+    Works on states of floats and of tensors of equal shape. This is what split-KV decoding and ring attention rest on.
+    """
+    if (a.o is None) != (b.o is None):
+        raise ValueError("one state has an o and the other has none; build both with values or both without")
+    am, bm, al, bl = (torch.as_tensor(x, dtype=None if isinstance(x, torch.Tensor) else torch.float64) for x in (a.m, b.m, a.l, b.l))
+    if am.shape != bm.shape:
+        raise ValueError(f"the states have shapes {list(am.shape)} and {list(bm.shape)}; merge states of the same rows")
+    m = torch.maximum(am, bm)
+    ca, cb = _factor(am, m), _factor(bm, m)
+    l = al * ca + bl * cb
+    o = None if a.o is None else a.o * ca.unsqueeze(-1) + b.o * cb.unsqueeze(-1)
+    if isinstance(a.m, torch.Tensor):
+        return State(m, l, o)
+    return State(m.item(), l.item(), o)
+
+
+def log_sum_exp(state: State) -> Any:
+    """L = m + log l, the one number per row that the backward pass needs; -inf where nothing was seen."""
+    m, l = torch.as_tensor(state.m), torch.as_tensor(state.l)
+    out = m + torch.log(l)
+    return out if isinstance(state.m, torch.Tensor) else out.item()
+
+
+def output(state: State) -> torch.Tensor:
+    """o / l, the finished weighted average [..., dv]; zeros for a row that saw nothing. The division happens once, here."""
+    if state.o is None:
+        raise ValueError("this state has no o; begin with start(x, values) and update with values")
+    l = torch.where(state.l == 0, torch.ones_like(state.l), state.l)
+    return state.o / l.unsqueeze(-1)
+
+
+def online_states(x: Numbers, block: int = 1, stats_dtype: torch.dtype | None = None) -> list[State]:
+    """The state after each block of ``block`` elements of x [..., n]: ⌈n / block⌉ states.
+
+    >>> online_states([3, 2, 5, 1])
+    [State(m=3, l=1), State(m=3, l=1.368), State(m=5, l=1.185), State(m=5, l=1.203)]
+    """
+    checks.positive_int("block", block)
+    t, was_list = _row(x)
+    state, states = start(t, stats_dtype=stats_dtype), []
+    for part in t.split(block, dim=-1):
+        state = update(state, part)
+        states.append(State(state.m.tolist(), state.l.tolist()) if was_list else state)
+    return states
+
+
+def online(x: Numbers, block: int = 1, stats_dtype: torch.dtype | None = None) -> Any:
+    """Softmax in two passes over x [..., n]: one for m and l together, one to normalise. Same shape and dtype out."""
+    t, was_list = _row(x)
+    state = online_states(t, block, stats_dtype)[-1]
+    out = _normalise(t.to(state.m.dtype), state).to(t.dtype)
+    return out.tolist() if was_list else out

@@ -1,0 +1,96 @@
+"""Interactive figures: a plotting function under controls, drawn anew at each change.
+
+    explore(draw, n=powers_of_two(7, 17, value=1024), gpu=choice(["A100-80", "H100"]))
+
+calls ``draw(ax, n=…, gpu=…)``. What ``draw`` returns, if it is a text, is shown below the figure. A ValueError or
+TypeError that it raises is shown as a message and the last good figure stays.
+"""
+
+import base64
+import html
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ipywidgets as w
+
+from course_lib import plots
+
+_WIDE = {"description_width": "initial"}
+
+
+def slider(low: int, high: int, value: int, step: int = 1, label: str | None = None) -> w.IntSlider:
+    """Whole numbers from low to high."""
+    return w.IntSlider(min=low, max=high, value=value, step=step, description=label or "", style=_WIDE, layout=w.Layout(width="380px"))
+
+
+def powers_of_two(low: int, high: int, value: int, label: str | None = None) -> w.SelectionSlider:
+    """2^low … 2^high."""
+    return steps([2**p for p in range(low, high + 1)], value, label)
+
+
+def steps(values: Sequence[Any], value: Any, label: str | None = None) -> w.SelectionSlider:
+    """A slider over the given values."""
+    options = [(f"{v:,}" if isinstance(v, int) else f"{v:g}" if isinstance(v, float) else str(v), v) for v in values]
+    return w.SelectionSlider(options=options, value=value, description=label or "", style=_WIDE, layout=w.Layout(width="380px"))
+
+
+def choice(options: Sequence[str], value: str | None = None, label: str | None = None) -> w.Dropdown:
+    """One of a few names."""
+    return w.Dropdown(options=list(options), value=value or options[0], description=label or "", style=_WIDE, layout=w.Layout(width="260px"))
+
+
+def text(value: str, label: str | None = None) -> w.Text:
+    """Free text, taken at each key."""
+    return w.Text(value=value, description=label or "", style=_WIDE, layout=w.Layout(width="380px"))
+
+
+class Explorer(w.VBox):
+    """Controls above a figure. Its saved output is the figure with the controls as first set, for readers without a kernel."""
+
+    def __init__(self, draw: Callable[..., Any], controls: dict[str, w.DOMWidget], alt: str, size: tuple[float, float], axes: tuple[int, int]):
+        self._draw, self.controls, self._alt, self._size, self._axes = draw, controls, alt, size, axes
+        for name, control in controls.items():
+            control.description = control.description or name.replace("_", " ")
+            control.observe(self._redraw, names="value")
+        self.image = w.Image(format="png", layout=w.Layout(max_width="100%", object_fit="contain"))
+        self.caption = w.HTML()
+        self.error = ""
+        super().__init__([w.Box(list(controls.values()), layout=w.Layout(flex_flow="row wrap")), self.image, self.caption])
+        self.add_class("course-explorer")
+        self._redraw()
+        if self.error:
+            raise ValueError(f"the first picture cannot be drawn: {self.error}")
+
+    def _redraw(self, change: Any = None) -> None:
+        values = {name: control.value for name, control in self.controls.items()}
+        try:
+            png, words = plots.render(self._draw, size=self._size, axes=self._axes, **values)
+        except (ValueError, TypeError) as error:
+            self.error = str(error)
+            self.caption.value = f'<div role="alert" style="color: #B00020; border-left: 4px solid #B00020; padding-left: 0.6em">{html.escape(self.error)}</div>'
+            return
+        self.error = ""
+        self.image.value = png
+        self.image.width = str(plots.shown_width(png))
+        self.caption.value = f'<div role="status">{html.escape(words)}</div>' if isinstance(words, str) else ""
+
+    def __repr__(self) -> str:
+        return f"[interactive figure: {', '.join(c.description for c in self.controls.values())}] {self._alt}"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle = dict(super()._repr_mimebundle_(**kwargs))
+        bundle["text/plain"] = repr(self)
+        bundle["image/png"] = base64.b64encode(self.image.value).decode()
+        return bundle
+
+
+def explore(draw: Callable[..., Any], *, alt: str, size: tuple[float, float] = (8.5, 4.4), axes: tuple[int, int] = (1, 1), **controls: w.DOMWidget) -> Explorer:
+    """Put ``draw(ax, **values)`` under controls named like its arguments; ``alt`` says what there is to see.
+
+    Raises TypeError if the controls are not exactly the arguments that ``draw`` needs.
+    """
+    names = list(inspect.signature(draw).parameters)[1:]
+    if sorted(names) != sorted(controls):
+        raise TypeError(f"draw takes {names} after its axes, but the controls are {sorted(controls)}; name each control like its argument")
+    return Explorer(draw, controls, alt, size, axes)
