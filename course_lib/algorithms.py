@@ -35,7 +35,9 @@ def standard_matmul(a: torch.Tensor, b: torch.Tensor, sram_bytes: int | None = N
     checks.float_tensor("b", b, ndim=2)
     checks.same_kind(a=a, b=b)
     if a.shape[1] != b.shape[0]:
-        raise ValueError(f"a has {a.shape[1]} columns but b has {b.shape[0]} rows; they must be equal: a [m, k], b [k, n]")
+        raise ValueError(
+            f"a has {a.shape[1]} columns but b has {b.shape[0]} rows; they must be equal: a [m, k], b [k, n]"
+        )
     memory = Memory(sram_bytes)
     A, B = memory.hbm("A", a), memory.hbm("B", b)
     C = memory.hbm_empty("C", (a.shape[0], b.shape[1]), a.dtype)
@@ -87,7 +89,9 @@ def standard_attention(
 
     for rows in blocks(nq, block_m):  # Alg. 0, line 3: O = P V
         with memory.scope("pass 3: O = P V"):
-            o_i = memory.tile("O_i", torch.zeros(P[rows].data.shape[0], dv, dtype=torch.promote_types(q.dtype, torch.float32)))
+            o_i = memory.tile(
+                "O_i", torch.zeros(P[rows].data.shape[0], dv, dtype=torch.promote_types(q.dtype, torch.float32))
+            )
             for cols in blocks(nk, block_n):
                 with memory.scope("values"):
                     p_ij, v_j = memory.load(P[rows, cols]), memory.load(V[cols])  # [block_m, block_n], [block_n, dv]

@@ -25,8 +25,11 @@ def one_of(name: str, value: Any, choices: Sequence[Any]) -> Any:
     return value
 
 
-def float_tensor(name: str, x: Any, ndim: int | None = None) -> torch.Tensor:
-    """Return ``x`` if it is a non-empty floating-point tensor (of ``ndim`` dimensions, if given) without NaN or +inf."""
+def float_tensor(name: str, x: Any, ndim: int | None = None, look_inside: bool = True) -> torch.Tensor:
+    """Return ``x`` if it is a non-empty floating-point tensor (of ``ndim`` dimensions, if given) without NaN or +inf.
+
+    ``look_inside=False`` leaves the values unread, as kernel launchers must: reading them would cost a pass over memory.
+    """
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{name} is a {type(x).__name__}; pass a torch.Tensor")
     if not x.is_floating_point():
@@ -35,10 +38,12 @@ def float_tensor(name: str, x: Any, ndim: int | None = None) -> torch.Tensor:
         raise ValueError(f"{name} has shape {list(x.shape)}; pass a tensor with {ndim} dimension{'s' * (ndim > 1)}")
     if x.numel() == 0:
         raise ValueError(f"{name} is empty (shape {list(x.shape)}); pass at least one element")
-    if bool(torch.isnan(x).any()):
+    if look_inside and bool(torch.isnan(x).any()):
         raise ValueError(f"{name} contains NaN; remove it first, for example with torch.nan_to_num")
-    if bool((x == float("inf")).any()):
-        raise ValueError(f"{name} contains +inf, which has no softmax; pass finite numbers (or -inf for a masked entry)")
+    if look_inside and bool((x == float("inf")).any()):
+        raise ValueError(
+            f"{name} contains +inf, which has no softmax; pass finite numbers (or -inf for a masked entry)"
+        )
     return x
 
 
@@ -47,9 +52,13 @@ def same_kind(**tensors: torch.Tensor) -> None:
     (first_name, first), *others = tensors.items()
     for name, x in others:
         if x.dtype != first.dtype:
-            raise TypeError(f"{first_name} is {first.dtype} but {name} is {x.dtype}; convert one, for example {name}.to({first.dtype})")
+            raise TypeError(
+                f"{first_name} is {first.dtype} but {name} is {x.dtype}; convert one, for example {name}.to({first.dtype})"
+            )
         if x.device != first.device:
-            raise ValueError(f"{first_name} is on {first.device} but {name} is on {x.device}; move one, for example {name}.to({str(first.device)!r})")
+            raise ValueError(
+                f"{first_name} is on {first.device} but {name} is on {x.device}; move one, for example {name}.to({str(first.device)!r})"
+            )
 
 
 def attention_inputs(q: Any, k: Any, v: Any) -> tuple[int, int, int, int]:
@@ -58,7 +67,11 @@ def attention_inputs(q: Any, k: Any, v: Any) -> tuple[int, int, int, int]:
         float_tensor(name, x, ndim=2)
     same_kind(q=q, k=k, v=v)
     if q.shape[1] != k.shape[1]:
-        raise ValueError(f"q has head dimension {q.shape[1]} but k has {k.shape[1]}; they must be equal: q [Nq, d], k [Nk, d]")
+        raise ValueError(
+            f"q has head dimension {q.shape[1]} but k has {k.shape[1]}; they must be equal: q [Nq, d], k [Nk, d]"
+        )
     if k.shape[0] != v.shape[0]:
-        raise ValueError(f"k has {k.shape[0]} rows but v has {v.shape[0]}; each key needs one value: k [Nk, d], v [Nk, dv]")
+        raise ValueError(
+            f"k has {k.shape[0]} rows but v has {v.shape[0]}; each key needs one value: k [Nk, d], v [Nk, dv]"
+        )
     return q.shape[0], k.shape[0], q.shape[1], v.shape[1]

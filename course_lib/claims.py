@@ -33,7 +33,9 @@ class Verdict(NamedTuple):
 
     def _repr_html_(self) -> str:
         colour = {"confirmed": "#009E73", "refuted": "#D55E00", "true in part": "#E69F00"}[self.word]
-        items = "".join(f"<li><b>{'for' if f.supports else 'against'}:</b> {html.escape(f.text)}</li>" for f in self.findings)
+        items = "".join(
+            f"<li><b>{'for' if f.supports else 'against'}:</b> {html.escape(f.text)}</li>" for f in self.findings
+        )
         return (
             f'<div style="border-left: 6px solid {colour}; padding: 0.2em 1em; margin: 0.5em 0">'
             f"<p><b>{self.id}</b> ({self.source}): “{html.escape(self.claim)}”</p><ul>{items}</ul>"
@@ -48,4 +50,6 @@ def verdict(claim: str, *findings: tuple[str, bool]) -> Verdict:
     if not findings:
         raise ValueError(f"no findings for {claim}; pass at least one (text, supports) pair")
     row = claims()[claim]
-    return Verdict(claim, row["claim"], row["source"], tuple(Finding(text, bool(supports)) for text, supports in findings))
+    return Verdict(
+        claim, row["claim"], row["source"], tuple(Finding(text, bool(supports)) for text, supports in findings)
+    )

@@ -84,7 +84,12 @@ def standard_matmul_traffic(m: int, n: int, k: int, dtype: str | torch.dtype = "
 
 
 def standard_attention_traffic(
-    n: int, d: int, dtype: str | torch.dtype = "fp32", n_k: int | None = None, d_v: int | None = None, block_m: int | None = None
+    n: int,
+    d: int,
+    dtype: str | torch.dtype = "fp32",
+    n_k: int | None = None,
+    d_v: int | None = None,
+    block_m: int | None = None,
 ) -> Traffic:
     """Three passes with S and P [n, n_k] in HBM (FlashAttention paper, Algorithm 0).
 
@@ -97,7 +102,9 @@ def standard_attention_traffic(
     return Traffic(reads, writes={"S": n * n_k * e, "P": n * n_k * e, "O": n * d_v * e})
 
 
-def compulsory_traffic(n: int, d: int, dtype: str | torch.dtype = "fp32", n_k: int | None = None, d_v: int | None = None) -> Traffic:
+def compulsory_traffic(
+    n: int, d: int, dtype: str | torch.dtype = "fp32", n_k: int | None = None, d_v: int | None = None
+) -> Traffic:
     """What no algorithm can avoid: Q, K and V read once, O written once."""
     n, n_k, d, d_v = _shape(n, d, n_k, d_v)
     e = element_bytes(dtype)

@@ -4,7 +4,7 @@ import csv
 import functools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,7 +41,7 @@ def rate(s: str) -> float | None:
     return positive(s) if s else None
 
 
-def read_table(path: Path, schema: dict[str, Callable[[str], Any]], key: str) -> list[dict[str, Any]]:
+def read_table(path: Path, schema: Mapping[str, Callable[[str], Any]], key: str) -> list[dict[str, Any]]:
     """The rows of a CSV file, each field converted by its schema entry; ``key`` must differ from row to row.
 
     Raises DataError naming file, line and field.
@@ -114,7 +114,13 @@ class Gpu:
 
         Raises ValueError where the format is unknown or this GPU's tensor cores do not have it.
         """
-        rates = {"fp32": self.fp32_tflops, "tf32": self.tf32_tflops, "fp16": self.fp16_tflops, "bf16": self.bf16_tflops, "fp8": self.fp8_tflops}
+        rates = {
+            "fp32": self.fp32_tflops,
+            "tf32": self.tf32_tflops,
+            "fp16": self.fp16_tflops,
+            "bf16": self.bf16_tflops,
+            "fp8": self.fp8_tflops,
+        }
         if dtype not in rates:
             raise ValueError(f"dtype is {dtype!r}; choose one of {', '.join(map(repr, rates))}")
         tflops = rates[dtype]
@@ -146,7 +152,15 @@ def gpu(name: str) -> Gpu:
 
 
 _REPORTED: dict[str, dict[str, Callable[[str], Any]]] = {
-    "attention_gpu": {"n": positive_int, "d": positive_int, "pytorch_ms": positive, "flash_ms": positive, "pytorch_mb": positive, "flash_mb": positive, "source": text},
+    "attention_gpu": {
+        "n": positive_int,
+        "d": positive_int,
+        "pytorch_ms": positive,
+        "flash_ms": positive,
+        "pytorch_mb": positive,
+        "flash_mb": positive,
+        "source": text,
+    },
     "attention_error": {"n": positive_int, "lite": positive, "online": positive, "source": text},
     "full_stack": {
         "n": positive_int,
@@ -176,7 +190,9 @@ def reported(name: str) -> list[dict[str, Any]]:
         known = {row["key"] for row in reported("sources")}
         for number, row in enumerate(rows, start=2):
             if row["source"] not in known:
-                raise DataError(f"{path.name}, line {number}, field 'source': {row['source']!r} is not in reported/sources.csv")
+                raise DataError(
+                    f"{path.name}, line {number}, field 'source': {row['source']!r} is not in reported/sources.csv"
+                )
     return rows
 
 
@@ -190,7 +206,7 @@ def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
 @functools.cache
 def claims() -> dict[str, dict[str, str]]:
     """The claims ledger by id: source, lecture, the claim, the experiment that tests it."""
-    schema = {name: text for name in ("id", "source", "lecture", "claim", "experiment")}
+    schema = dict.fromkeys(("id", "source", "lecture", "claim", "experiment"), text)
     return {row["id"]: row for row in read_table(DATA / "claims.csv", schema, key="id")}
 
 
@@ -211,7 +227,9 @@ def measured(device: str, name: str) -> Measured:
     """``data/measured/<device>/<name>.json``; raises DataError naming the file and what is wrong with it."""
     path = DATA / "measured" / device / f"{name}.json"
     if not path.is_file():
-        have = sorted(str(p.relative_to(DATA / "measured").with_suffix("")) for p in (DATA / "measured").glob("*/*.json"))
+        have = sorted(
+            str(p.relative_to(DATA / "measured").with_suffix("")) for p in (DATA / "measured").glob("*/*.json")
+        )
         raise ValueError(f"no recording {device}/{name}; choose one of {', '.join(have)} (data/measured)")
     where = f"measured/{device}/{name}.json"
     try:

@@ -117,7 +117,13 @@ def provenance(command: str) -> dict[str, Any]:
     }
     if torch.cuda.is_available():
         query = "driver_version,clocks.sm,clocks.mem,clocks.max.sm"
-        made["nvidia-smi"] = dict(zip(query.split(","), _output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader").split(", "), strict=False))
+        made["nvidia-smi"] = dict(
+            zip(
+                query.split(","),
+                _output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader").split(", "),
+                strict=False,
+            )
+        )
     return made
 
 
@@ -128,5 +134,7 @@ def record(name: str, rows: list[dict[str, Any]], command: str, folder: Path | N
     path = (folder or DATA / "measured") / device_slug() / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join("  " + json.dumps(row) for row in rows)
-    path.write_text(f'{{"provenance": {json.dumps(provenance(command), indent=1)},\n"rows": [\n{lines}\n]}}\n', encoding="utf-8")
+    path.write_text(
+        f'{{"provenance": {json.dumps(provenance(command), indent=1)},\n"rows": [\n{lines}\n]}}\n', encoding="utf-8"
+    )
     return path

@@ -31,7 +31,7 @@ from course_lib.tables import Table
 Op = Literal["load", "store", "tile", "free", "compute"]
 
 
-class SRAMOverflow(MemoryError):
+class SRAMOverflow(MemoryError):  # noqa: N818 - says what happens; the name that the pages use
     """A tile does not fit; the message names what is resident, with sizes, and how much is missing."""
 
 
@@ -84,7 +84,7 @@ class HBMTensor:
             raise IndexError(f"{self.name} has {self.data.dim()} dimension(s) but the index has {len(parts)}")
         shape = self.data.shape
         rows = self._range(parts[0], shape[0], "rows")
-        cols = (0, 1) if self.data.dim() == 1 else self._range(parts[1] if len(parts) > 1 else slice(None), shape[1], "columns")
+        cols = (0, 1) if self.data.dim() == 1 else self._range((*parts, slice(None))[1], shape[1], "columns")
         return View(self, rows, cols)
 
     def _range(self, part: int | slice, length: int, what: str) -> tuple[int, int]:
@@ -92,7 +92,9 @@ class HBMTensor:
             part = slice(part, part + 1)
         start, stop = part.start or 0, length if part.stop is None else min(part.stop, length)
         if part.step not in (None, 1) or not 0 <= start < stop:
-            raise IndexError(f"{what} {part.start}:{part.stop} of {self.name}, which has {length}; pass a contiguous, non-empty range inside it")
+            raise IndexError(
+                f"{what} {part.start}:{part.stop} of {self.name}, which has {length}; pass a contiguous, non-empty range inside it"
+            )
         return start, stop
 
 
@@ -144,7 +146,9 @@ class Memory:
         self._mine(view)
         target = view.data
         if target.shape != tile.shape:
-            raise ValueError(f"the tile has shape {list(tile.shape)} but {view} has {list(target.shape)}; store a tile of the same shape")
+            raise ValueError(
+                f"the tile has shape {list(tile.shape)} but {view} has {list(target.shape)}; store a tile of the same shape"
+            )
         target.copy_(tile)
         self._record("store", view.tensor.name, view, _size(target))
 
@@ -213,19 +217,24 @@ class Memory:
 
     def table(self) -> Table:
         """Per HBM tensor: shape, elements and bytes read and written, and how often the whole of it crossed."""
-        traffic, rows = self.traffic(), []
+        headers = ["tensor", "shape", "elements read", "bytes read", "passes"]
+        headers += ["elements written", "bytes written", "passes"]
+        traffic = self.traffic()
+        rows: list[list[str | int]] = []
         for name, tensor in self.tensors.items():
-            read, written = traffic.reads.get(name, 0), traffic.writes.get(name, 0)
-            size, element = _size(tensor.data), tensor.data.element_size()
-            shape = "×".join(map(str, tensor.data.shape))
-            rows.append([name, shape, read // element, read, f"{read / size:g}×", written // element, written, f"{written / size:g}×"])
-        total = ["total", "", sum(r[2] for r in rows), traffic.read_bytes, "", sum(r[5] for r in rows), traffic.write_bytes, ""]
-        headers = ["tensor", "shape", "elements read", "bytes read", "passes", "elements written", "bytes written", "passes"]
-        return Table(headers, [*rows, total])
+            row: list[str | int] = [name, "×".join(map(str, tensor.data.shape))]
+            for moved in (traffic.reads.get(name, 0), traffic.writes.get(name, 0)):
+                row += [moved // tensor.data.element_size(), moved, f"{moved / _size(tensor.data):g}×"]
+            rows.append(row)
+        rows.append(["total", "", "", traffic.read_bytes, "", "", traffic.write_bytes, ""])
+        return Table(headers, rows)
 
     def save_trace(self, path: str | Path) -> None:
         """Write the trace as JSON: the SRAM's size, the tensors' shapes and dtypes, and the events in order."""
-        tensors = {t.name: {"shape": list(t.data.shape), "dtype": str(t.data.dtype).removeprefix("torch.")} for t in self.tensors.values()}
+        tensors = {
+            t.name: {"shape": list(t.data.shape), "dtype": str(t.data.dtype).removeprefix("torch.")}
+            for t in self.tensors.values()
+        }
         content = {"sram_bytes": self.sram_bytes, "tensors": tensors, "events": [asdict(event) for event in self.trace]}
         Path(path).write_text(json.dumps(content), encoding="utf-8")
 
@@ -244,7 +253,8 @@ class Memory:
         needed = self.resident_bytes - self._resident.get(name, 0) + size
         if self.sram_bytes is not None and needed > self.sram_bytes:
             raise SRAMOverflow(
-                f"{name} needs {size:,} B, but SRAM has {self.sram_bytes:,} B and holds {self._residents()}: {needed - self.sram_bytes:,} B too many"
+                f"{name} needs {size:,} B, but SRAM has {self.sram_bytes:,} B and holds {self._residents()}: "
+                f"{needed - self.sram_bytes:,} B too many"
             )
         if name not in self._resident and self._scopes:
             self._scopes[-1][1].append(name)

@@ -50,12 +50,24 @@ def refresh(path: Path, fresh: bool = False) -> bool:
     """Execute one notebook and write it back with clean outputs; True if the file changed."""
     before = path.read_text(encoding="utf-8")
     notebook = nbformat.reads(before, as_version=4)
-    kept = {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code" and is_measured(cell) and not fresh and _is_current(cell)}
-    NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}, store_widget_state=False).execute()
+    kept = {
+        cell.id: cell.outputs
+        for cell in notebook.cells
+        if cell.cell_type == "code" and is_measured(cell) and not fresh and _is_current(cell)
+    }
+    NotebookClient(
+        notebook,
+        timeout=600,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(path.parent)}},
+        store_widget_state=False,
+    ).execute()
     for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), start=1):
         cell.execution_count = number
         cell.metadata.pop("execution", None)
-        cell.outputs = kept.get(cell.id) or [clean for output in cell.outputs if (clean := _clean(output, number)) is not None]
+        cell.outputs = kept.get(cell.id) or [
+            clean for output in cell.outputs if (clean := _clean(output, number)) is not None
+        ]
         if is_measured(cell):
             cell.metadata["course"] = {"measured_from": digest([cell.source])}
     course = notebook.metadata.get("course", {})
@@ -89,7 +101,9 @@ def _clean(output: Any, number: int) -> Any:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m course_lib.notebooks", description="Execute lectures and refresh their outputs.")
+    parser = argparse.ArgumentParser(
+        prog="python -m course_lib.notebooks", description="Execute lectures and refresh their outputs."
+    )
     parser.add_argument("paths", nargs="*", type=Path, help="notebooks (default: all lectures)")
     parser.add_argument("--fresh", action="store_true", help="measure the cells tagged 'measured' anew")
     arguments = parser.parse_args()

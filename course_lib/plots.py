@@ -40,10 +40,31 @@ ALGORITHM = {
     "V2": BLUE,
     "compulsory": GREEN,
 }
-MARKER = {"standard": "s", "naive": "v", "offline": "s", "online": "o", "fused": "D", "V1": "^", "V2": "o", "compulsory": "D"}
-TENSOR = {"Q": BLUE, "K": ORANGE, "V": GREEN, "S": RED, "P": PURPLE, "O": BLACK, "A": BLUE, "B": ORANGE, "C": BLACK, "l": GREY, "m": SKY}
+MARKER = {
+    "standard": "s",
+    "naive": "v",
+    "offline": "s",
+    "online": "o",
+    "fused": "D",
+    "V1": "^",
+    "V2": "o",
+    "compulsory": "D",
+}
+TENSOR = {
+    "Q": BLUE,
+    "K": ORANGE,
+    "V": GREEN,
+    "S": RED,
+    "P": PURPLE,
+    "O": BLACK,
+    "A": BLUE,
+    "B": ORANGE,
+    "C": BLACK,
+    "l": GREY,
+    "m": SKY,
+}
 
-_STYLE = {
+_STYLE: Any = {
     "figure.dpi": 110,
     "figure.constrained_layout.use": True,
     "font.family": "DejaVu Sans",
@@ -93,7 +114,13 @@ def shown_width(png: bytes) -> int:
     return round(int.from_bytes(png[16:20], "big") * _SHOWN_DPI / _DRAWN_DPI)
 
 
-def render(plot: Callable[..., Any], *args: Any, size: tuple[float, float] = (8.5, 4.4), axes: tuple[int, int] = (1, 1), **kwargs: Any) -> tuple[bytes, Any]:
+def render(
+    plot: Callable[..., Any],
+    *args: Any,
+    size: tuple[float, float] = (8.5, 4.4),
+    axes: tuple[int, int] = (1, 1),
+    **kwargs: Any,
+) -> tuple[bytes, Any]:
     """Draw ``plot(ax, *args, **kwargs)`` on a new figure of ``size`` inches; (PNG bytes, what plot returned).
 
     ``axes`` = (rows, columns) of sub-plots; with more than one, plot gets the flat list of axes.
@@ -108,7 +135,14 @@ def render(plot: Callable[..., Any], *args: Any, size: tuple[float, float] = (8.
         return buffer.getvalue(), result
 
 
-def picture(plot: Callable[..., Any], *args: Any, alt: str, size: tuple[float, float] = (8.5, 4.4), axes: tuple[int, int] = (1, 1), **kwargs: Any) -> Picture:
+def picture(
+    plot: Callable[..., Any],
+    *args: Any,
+    alt: str,
+    size: tuple[float, float] = (8.5, 4.4),
+    axes: tuple[int, int] = (1, 1),
+    **kwargs: Any,
+) -> Picture:
     """One still figure for a page; ``alt`` says in words what is to be seen."""
     return Picture(render(plot, *args, size=size, axes=axes, **kwargs)[0], alt)
 
@@ -134,13 +168,23 @@ def seconds_text(s: float) -> str:
 
 def kind_label(ax: Axes, kind: str) -> None:
     """Say on the figure where its numbers come from: 'model', 'recorded …' or 'this machine, now'."""
-    ax.text(1.0, 1.02, kind, transform=ax.transAxes, ha="right", va="bottom", fontsize=11, color="#444444", style="italic")
+    ax.text(
+        1.0, 1.02, kind, transform=ax.transAxes, ha="right", va="bottom", fontsize=11, color="#444444", style="italic"
+    )
 
 
 # --- matrices ---
 
 
-def heatmap(ax: Axes, matrix: torch.Tensor, title: str, rows: Sequence[str] = (), cols: Sequence[str] = (), digits: int = 2, vmax: float | None = None) -> Axes:
+def heatmap(
+    ax: Axes,
+    matrix: torch.Tensor,
+    title: str,
+    rows: Sequence[str] = (),
+    cols: Sequence[str] = (),
+    digits: int = 2,
+    vmax: float | None = None,
+) -> Axes:
     """A small matrix as coloured cells with its numbers in them."""
     values = matrix.double()
     top = float(values.abs().max()) if vmax is None else vmax
@@ -179,9 +223,31 @@ def matrix_shapes(ax: Axes, n: int, d: int) -> Axes:
 def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
     """Size against bandwidth of SRAM (all SMs) and HBM, one pair of points joined by a line for each GPU."""
     for gpu in gpus:
-        ax.plot([gpu.sram_bytes, gpu.hbm_gb * 1e9], [gpu.sram_bytes_per_s / 1e12, gpu.hbm_bytes_per_s / 1e12], color="#BBBBBB", lw=1.2, zorder=1)
-    ax.scatter([g.sram_bytes for g in gpus], [g.sram_bytes_per_s / 1e12 for g in gpus], s=90, color=GREEN, marker="o", label="SRAM (L1 and shared memory, all SMs)", zorder=2)
-    ax.scatter([g.hbm_gb * 1e9 for g in gpus], [g.hbm_bytes_per_s / 1e12 for g in gpus], s=90, color=RED, marker="s", label="HBM / GDDR", zorder=2)
+        ax.plot(
+            [gpu.sram_bytes, gpu.hbm_gb * 1e9],
+            [gpu.sram_bytes_per_s / 1e12, gpu.hbm_bytes_per_s / 1e12],
+            color="#BBBBBB",
+            lw=1.2,
+            zorder=1,
+        )
+    ax.scatter(
+        [g.sram_bytes for g in gpus],
+        [g.sram_bytes_per_s / 1e12 for g in gpus],
+        s=90,
+        color=GREEN,
+        marker="o",
+        label="SRAM (L1 and shared memory, all SMs)",
+        zorder=2,
+    )
+    ax.scatter(
+        [g.hbm_gb * 1e9 for g in gpus],
+        [g.hbm_bytes_per_s / 1e12 for g in gpus],
+        s=90,
+        color=RED,
+        marker="s",
+        label="HBM / GDDR",
+        zorder=2,
+    )
     ax.set(xscale="log", yscale="log", xlabel="size (bytes)", ylabel="bandwidth (TB/s)")
     ax.legend(loc="lower left")
     return ax
@@ -197,9 +263,18 @@ def trace(ax: Axes, memory: Memory) -> Axes:
     starts = [i for i, e in enumerate(moves) if i == 0 or e.scope[:1] != moves[i - 1].scope[:1]]
     for i in starts:
         ax.axvline(i - 0.5, color="#777777", lw=1, ls=":")
-        ax.text(i - 0.3, 1.0, moves[i].scope[0] if moves[i].scope else "", transform=ax.get_xaxis_transform(), fontsize=11, va="bottom")
+        ax.text(
+            i - 0.3,
+            1.0,
+            moves[i].scope[0] if moves[i].scope else "",
+            transform=ax.get_xaxis_transform(),
+            fontsize=11,
+            va="bottom",
+        )
     top = max(event.bytes for event in moves) * 1.1
-    ax.set(xlabel="step (one load or store each)", ylabel="bytes moved", ylim=(-top, top), xlim=(-0.6, len(moves) - 0.4))
+    ax.set(
+        xlabel="step (one load or store each)", ylabel="bytes moved", ylim=(-top, top), xlim=(-0.6, len(moves) - 0.4)
+    )
     ax.text(0.995, 0.97, "stores: SRAM → HBM ↑", transform=ax.transAxes, ha="right", va="top", fontsize=11)
     ax.text(0.995, 0.03, "loads: HBM → SRAM ↓", transform=ax.transAxes, ha="right", va="bottom", fontsize=11)
     ax.axhline(0, color="black", lw=1)
@@ -229,7 +304,16 @@ def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic], unit: str = "MB") ->
                 if moved:
                     label = name if name not in seen else None
                     seen.add(name)
-                    ax.barh(y, moved / size, left=left, color=TENSOR[name], hatch=hatch, edgecolor="white", label=label, height=0.6)
+                    ax.barh(
+                        y,
+                        moved / size,
+                        left=left,
+                        color=TENSOR[name],
+                        hatch=hatch,
+                        edgecolor="white",
+                        label=label,
+                        height=0.6,
+                    )
                     left += moved / size
         ax.text(left, y, f" {left:,.3g}", va="center", fontsize=12)
     ax.set_yticks(range(len(traffics)), list(traffics))
@@ -245,7 +329,13 @@ def score_size(ax: Axes, n: int, bytes_per_element: int, gpu: Gpu) -> Axes:
     lengths = [2**p for p in range(7, 18)]
     ax.plot(lengths, [m * m * bytes_per_element for m in lengths], color=TENSOR["S"], label="S, one head")
     ax.plot([n], [n * n * bytes_per_element], "o", color=TENSOR["S"], ms=12)
-    ax.annotate(bytes_text(n * n * bytes_per_element), (n, n * n * bytes_per_element), textcoords="offset points", xytext=(-12, 10), ha="right")
+    ax.annotate(
+        bytes_text(n * n * bytes_per_element),
+        (n, n * n * bytes_per_element),
+        textcoords="offset points",
+        xytext=(-12, 10),
+        ha="right",
+    )
     ax.axhline(gpu.sram_bytes, color=GREEN, ls="--", label=f"{gpu.name}: all SRAM, {bytes_text(gpu.sram_bytes)}")
     ax.axhline(gpu.hbm_gb * 1e9, color=BLUE, ls="-.", label=f"{gpu.name}: all HBM, {bytes_text(gpu.hbm_gb * 1e9)}")
     ax.set(xscale="log", yscale="log", xlabel="sequence length N", ylabel="size of S (bytes)", ylim=(1e4, 1e12))
@@ -261,10 +351,25 @@ def roofline(ax: Axes, gpu: Gpu, dtype: str, points: Mapping[str, float]) -> Axe
     low, high = min([0.5, *(p / 2 for p in points.values())]), max([4 * ridge, *(2 * p for p in points.values())])
     ax.plot([low, ridge, high], [attainable(gpu, x, dtype) / 1e12 for x in (low, ridge, high)], color=BLACK)
     ax.axvline(ridge, color="#777777", lw=1.2, ls=":")
-    ax.annotate(f"ridge {ridge:.0f}", (ridge, ax.get_ylim()[0]), xytext=(4, 6), textcoords="offset points", fontsize=11, color="#555555")
+    ax.annotate(
+        f"ridge {ridge:.0f}",
+        (ridge, ax.get_ylim()[0]),
+        xytext=(4, 6),
+        textcoords="offset points",
+        fontsize=11,
+        color="#555555",
+    )
     for name, x in points.items():
         y = attainable(gpu, x, dtype) / 1e12
-        ax.plot([x], [y], MARKER[name], color=ALGORITHM[name], ms=12, label=f"{name}: {x:,.4g} FLOP/B, ≤ {y:,.3g} TFLOP/s", markeredgecolor="white")
+        ax.plot(
+            [x],
+            [y],
+            MARKER[name],
+            color=ALGORITHM[name],
+            ms=12,
+            label=f"{name}: {x:,.4g} FLOP/B, ≤ {y:,.3g} TFLOP/s",
+            markeredgecolor="white",
+        )
     ax.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP per HBM byte)", ylabel="attainable (TFLOP/s)")
     ax.set_title(f"{gpu.name}, {dtype}", loc="left")
     ax.legend(loc="lower right")
@@ -272,7 +377,15 @@ def roofline(ax: Axes, gpu: Gpu, dtype: str, points: Mapping[str, float]) -> Axe
     return ax
 
 
-def lines(ax: Axes, x: Sequence[float], series: Mapping[str, Sequence[float]], xlabel: str, ylabel: str, kind: str, base: int = 2) -> Axes:
+def lines(
+    ax: Axes,
+    x: Sequence[float],
+    series: Mapping[str, Sequence[float]],
+    xlabel: str,
+    ylabel: str,
+    kind: str,
+    base: int = 2,
+) -> Axes:
     """One line for each algorithm over x, both axes logarithmic."""
     for name, y in series.items():
         key = name.split(",")[0].split(" (")[0]
@@ -305,7 +418,12 @@ def online_step(ax: Axes, scores: Sequence[float], step: int, block: int = 1) ->
     ax.plot([-0.5, seen - 0.5], [state.m, state.m], color=RED, lw=2.5)
     ax.text(seen - 0.45, state.m, f"m = {state.m:.4g}", color=RED, va="center", fontsize=13)
     low, high = min([0.0, *values]), max([0.0, *values])
-    ax.set(xlim=(-0.6, len(values) + 0.6), ylim=(low - 0.05 * (high - low), high + 0.45 * (high - low or 1)), xlabel="position", ylabel="score x")
+    ax.set(
+        xlim=(-0.6, len(values) + 0.6),
+        ylim=(low - 0.05 * (high - low), high + 0.45 * (high - low or 1)),
+        xlabel="position",
+        ylabel="score x",
+    )
     ax.set_xticks(range(len(values)))
     ax.grid(False, axis="x")
     before = states[step - 2] if step > 1 else softmax.State(-math.inf, 0.0)
@@ -324,7 +442,11 @@ def course_map(ax: Axes, lectures: Sequence[tuple[str, str, int]]) -> Axes:
     for i, (number, title, minutes) in enumerate(lectures):
         row, col = divmod(i, per_row)
         x, y = col * 4.1, -row * 1.5
-        ax.add_patch(FancyBboxPatch((x, y), 3.6, 1.0, boxstyle="round,pad=0.05", facecolor="white", edgecolor=colours[row % 4], lw=2.5))
+        ax.add_patch(
+            FancyBboxPatch(
+                (x, y), 3.6, 1.0, boxstyle="round,pad=0.05", facecolor="white", edgecolor=colours[row % 4], lw=2.5
+            )
+        )
         ax.text(x + 0.1, y + 0.72, number, fontsize=15, fontweight="bold", color=colours[row % 4], va="center")
         ax.text(x + 3.5, y + 0.72, f"{minutes} min", fontsize=11, color="#555555", ha="right", va="center")
         ax.text(x + 0.1, y + 0.3, title, fontsize=12.5, va="center")

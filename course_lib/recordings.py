@@ -1,6 +1,6 @@
 """Measurements worth keeping: run on a GPU, checked against float64, written to data/measured/<device>/ with provenance.
 
-    python -m course_lib.recordings [name …]
+python -m course_lib.recordings [name …]
 """
 
 import argparse
@@ -28,24 +28,37 @@ def softmax_passes() -> list[dict[str, Any]]:
         x = x_all.view(-1, n)
         v = torch.randn(n, device="cuda")
         block = min(n, 8192)
-        calls: dict[str, Callable[[], torch.Tensor]] = {
-            "offline": lambda x=x, b=block: offline_softmax(x, b),
-            "online": lambda x=x, b=block: online_softmax(x, b),
-            "fused": lambda x=x, v=v, b=block: softmax_average(x, v, b),
-            "torch": lambda x=x: torch.softmax(x, dim=-1),
+        calls: dict[str, Callable[..., torch.Tensor]] = {
+            "offline": lambda x, v, block=block: offline_softmax(x, block),
+            "online": lambda x, v, block=block: online_softmax(x, block),
+            "fused": lambda x, v, block=block: softmax_average(x, v, block),
+            "torch": lambda x, v: torch.softmax(x, dim=-1),
         }
-        few = x[:4]
-        oracle = reference.softmax(few)
-        errors = {
-            "offline": measure.max_error(offline_softmax(few, block), oracle),
-            "online": measure.max_error(online_softmax(few, block), oracle),
-            "fused": measure.max_error(softmax_average(few, v, block), oracle @ v.double()),
-            "torch": measure.max_error(torch.softmax(few, dim=-1), oracle),
-        }
+        oracle = reference.softmax(x[:4])
         for name, call in calls.items():
-            rows.append({"n": n, "rows": total // n, "block": block, "algorithm": name, "seconds": measure.seconds(call).median, "max_error": errors[name]})
+            error = measure.max_error(call(x[:4], v), oracle @ v.double() if name == "fused" else oracle)
+            time = measure.seconds(lambda call=call, x=x, v=v: call(x, v))  # type: ignore[misc]
+            rows.append(
+                {
+                    "n": n,
+                    "rows": total // n,
+                    "block": block,
+                    "algorithm": name,
+                    "seconds": time.median,
+                    "max_error": error,
+                }
+            )
     copy = torch.empty_like(x_all)
-    rows.append({"n": total, "rows": 1, "block": 0, "algorithm": "copy", "seconds": measure.seconds(lambda: copy.copy_(x_all)).median, "max_error": 0.0})
+    rows.append(
+        {
+            "n": total,
+            "rows": 1,
+            "block": 0,
+            "algorithm": "copy",
+            "seconds": measure.seconds(lambda: copy.copy_(x_all)).median,
+            "max_error": 0.0,
+        }
+    )
     return rows
 
 
@@ -53,7 +66,9 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {"softmax_passes": s
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m course_lib.recordings", description="Re-run the course's recorded measurements on this GPU.")
+    parser = argparse.ArgumentParser(
+        prog="python -m course_lib.recordings", description="Re-run the course's recorded measurements on this GPU."
+    )
     parser.add_argument("names", nargs="*", metavar="name", help=f"which (default: all): {', '.join(RECORDINGS)}")
     names = parser.parse_args().names or list(RECORDINGS)
     for name in names:

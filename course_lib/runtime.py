@@ -33,7 +33,7 @@ NO_TRITON = (
 )
 
 
-class KernelsUnavailable(RuntimeError):
+class KernelsUnavailableError(RuntimeError):
     """A kernel was asked for on a machine without Triton; the message says what to do."""
 
 
@@ -93,9 +93,9 @@ def device() -> torch.device:
 
 
 def require_kernels() -> None:
-    """Raise KernelsUnavailable, with what to do, where Triton is missing; choose the lane otherwise."""
+    """Raise KernelsUnavailableError, with what to do, where Triton is missing; choose the lane otherwise."""
     if lane() == "no kernels":
-        raise KernelsUnavailable(NO_TRITON.format(system=platform.system()))
+        raise KernelsUnavailableError(NO_TRITON.format(system=platform.system()))
 
 
 def setup(seed: int = 0) -> Runtime:

@@ -86,7 +86,9 @@ def correction(m_old: Numbers, m_new: Numbers) -> Any:
     """
     (old, was_list), (new, _) = _tensor(m_old, "m_old"), _tensor(m_new, "m_new")
     if old.shape != new.shape:
-        raise ValueError(f"m_old has shape {list(old.shape)} and m_new has {list(new.shape)}; pass one maximum per row in both")
+        raise ValueError(
+            f"m_old has shape {list(old.shape)} and m_new has {list(new.shape)}; pass one maximum per row in both"
+        )
     if bool((new < old).any()):
         raise ValueError("m_new is smaller than m_old somewhere; a running maximum never falls")
     out = _factor(old, new)
@@ -151,7 +153,9 @@ def merge(a: State, b: State) -> State:
     """
     if (a.o is None) != (b.o is None):
         raise ValueError("one state has an o and the other has none; build both with values or both without")
-    am, bm, al, bl = (torch.as_tensor(x, dtype=None if isinstance(x, torch.Tensor) else torch.float64) for x in (a.m, b.m, a.l, b.l))
+    am, bm, al, bl = (
+        torch.as_tensor(x, dtype=None if isinstance(x, torch.Tensor) else torch.float64) for x in (a.m, b.m, a.l, b.l)
+    )
     if am.shape != bm.shape:
         raise ValueError(f"the states have shapes {list(am.shape)} and {list(bm.shape)}; merge states of the same rows")
     m = torch.maximum(am, bm)

@@ -27,14 +27,19 @@ class Table:
         lines = [self.headers] + [[self._cell(v) for v in row] for row in self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.headers))]
         aligned = [
-            "  ".join(c.rjust(w) if self._right(i) else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))).rstrip()
+            "  ".join(
+                c.rjust(w) if self._right(i) else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
             for line in lines
         ]
         return "\n".join([aligned[0], "-" * max(map(len, aligned)), *aligned[1:]])
 
     def _repr_html_(self) -> str:
         def line(cells: Sequence[str], tag: str) -> str:
-            styled = (f'<{tag} style="text-align: {"right" if self._right(i) else "left"}">{html.escape(c)}</{tag}>' for i, c in enumerate(cells))
+            styled = (
+                f'<{tag} style="text-align: {"right" if self._right(i) else "left"}">{html.escape(c)}</{tag}>'
+                for i, c in enumerate(cells)
+            )
             return f"<tr>{''.join(styled)}</tr>"
 
         body = "\n".join(line([self._cell(v) for v in row], "td") for row in self.rows)

@@ -1,9 +1,10 @@
 """Triton kernels, each with a launcher that checks its arguments; the lane is chosen before triton is imported.
 
 Kernel modules take ``tl`` and ``triton`` from here. Where Triton has no wheels (macOS, Windows) they still import, and
-a launcher raises KernelsUnavailable, which says what to do.
+a launcher raises KernelsUnavailableError, which says what to do.
 """
 
+import importlib
 from typing import Any
 
 import torch
@@ -21,25 +22,33 @@ class _Missing:
         return self
 
 
-triton: Any
-tl: Any
 if runtime.lane() == "no kernels":
-    triton = tl = _Missing()
+    triton: Any = _Missing()
+    tl: Any = _Missing()
 else:
-    import triton
-    import triton.language as tl
+    triton = importlib.import_module("triton")
+    tl = importlib.import_module("triton.language")
 
 
 def check_launch(**tensors: torch.Tensor) -> None:
-    """Raise, before any launch, for what a kernel cannot take on this lane: no Triton, a wrong device, a broken stride, bf16 interpreted."""
+    """Raise, before any launch, for what a kernel cannot take on this lane.
+
+    That is: no Triton, a wrong device, a broken last stride, an unknown dtype, bfloat16 in the interpreter.
+    """
     runtime.require_kernels()
     for name, x in tensors.items():
         if x.device.type != runtime.device().type:
-            raise ValueError(f"{name} is on {x.device}, but kernels run on {runtime.device()} here; pass {name}.to({str(runtime.device())!r})")
+            raise ValueError(
+                f"{name} is on {x.device}, but kernels run on {runtime.device()} here; pass {name}.to({str(runtime.device())!r})"
+            )
         if x.stride(-1) != 1:
-            raise ValueError(f"{name} has strides {list(x.stride())}; its last dimension must be contiguous: pass {name}.contiguous()")
+            raise ValueError(
+                f"{name} has strides {list(x.stride())}; its last dimension must be contiguous: pass {name}.contiguous()"
+            )
         if x.dtype == torch.bfloat16 and runtime.lane() == "interpreter":
-            raise TypeError(f"{name} is bfloat16, whose arithmetic Triton's interpreter gets wrong without a word; pass {name}.float() or {name}.half()")
+            raise TypeError(
+                f"{name} is bfloat16, whose arithmetic Triton's interpreter gets wrong without a word; pass {name}.float() or {name}.half()"
+            )
         if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
             raise TypeError(f"{name} is {x.dtype}; kernels take float32, float16 and (on a GPU) bfloat16")
 

@@ -1,7 +1,7 @@
 """Softmax of long rows as Triton kernels: three passes over memory, two, and one fused with the output.
 
 One program takes one row of x [rows, n] and walks it in blocks. Source: arXiv 1805.02867, Algorithms 2 and 3.
-Rows of nothing but -inf give zeros, as in ``course_lib.softmax``.
+Rows of nothing but -inf give zeros, as in ``course_lib.softmax``; a NaN in a row makes that row NaN.
 """
 
 import torch
@@ -76,7 +76,7 @@ def _average_kernel(x_ptr, v_ptr, o_ptr, n, x_stride, BLOCK: tl.constexpr):
 
 
 def _launch(kernel, x: torch.Tensor, block: int) -> torch.Tensor:
-    checks.float_tensor("x", x, ndim=2)
+    checks.float_tensor("x", x, ndim=2, look_inside=False)
     check_launch(x=x)
     check_block("block", block)
     y = torch.empty_like(x)
@@ -103,8 +103,8 @@ def softmax_average(x: torch.Tensor, v: torch.Tensor, block: int = 4096) -> torc
 
     This is attention with one value column; dtypes and errors as for ``offline_softmax``.
     """
-    checks.float_tensor("x", x, ndim=2)
-    checks.float_tensor("v", v, ndim=1)
+    checks.float_tensor("x", x, ndim=2, look_inside=False)
+    checks.float_tensor("v", v, ndim=1, look_inside=False)
     checks.same_kind(x=x, v=v)
     if v.shape[0] != x.shape[1]:
         raise ValueError(f"x has rows of {x.shape[1]} scores but v has {v.shape[0]} values; pass one value per score")

@@ -21,7 +21,9 @@ _WIDE = {"description_width": "initial"}
 
 def slider(low: int, high: int, value: int, step: int = 1, label: str | None = None) -> w.IntSlider:
     """Whole numbers from low to high."""
-    return w.IntSlider(min=low, max=high, value=value, step=step, description=label or "", style=_WIDE, layout=w.Layout(width="380px"))
+    return w.IntSlider(
+        min=low, max=high, value=value, step=step, description=label or "", style=_WIDE, layout=w.Layout(width="380px")
+    )
 
 
 def powers_of_two(low: int, high: int, value: int, label: str | None = None) -> w.SelectionSlider:
@@ -32,12 +34,20 @@ def powers_of_two(low: int, high: int, value: int, label: str | None = None) -> 
 def steps(values: Sequence[Any], value: Any, label: str | None = None) -> w.SelectionSlider:
     """A slider over the given values."""
     options = [(f"{v:,}" if isinstance(v, int) else f"{v:g}" if isinstance(v, float) else str(v), v) for v in values]
-    return w.SelectionSlider(options=options, value=value, description=label or "", style=_WIDE, layout=w.Layout(width="380px"))
+    return w.SelectionSlider(
+        options=options, value=value, description=label or "", style=_WIDE, layout=w.Layout(width="380px")
+    )
 
 
 def choice(options: Sequence[str], value: str | None = None, label: str | None = None) -> w.Dropdown:
     """One of a few names."""
-    return w.Dropdown(options=list(options), value=value or options[0], description=label or "", style=_WIDE, layout=w.Layout(width="260px"))
+    return w.Dropdown(
+        options=list(options),
+        value=value or options[0],
+        description=label or "",
+        style=_WIDE,
+        layout=w.Layout(width="260px"),
+    )
 
 
 def text(value: str, label: str | None = None) -> w.Text:
@@ -48,7 +58,14 @@ def text(value: str, label: str | None = None) -> w.Text:
 class Explorer(w.VBox):
     """Controls above a figure. Its saved output is the figure with the controls as first set, for readers without a kernel."""
 
-    def __init__(self, draw: Callable[..., Any], controls: dict[str, w.DOMWidget], alt: str, size: tuple[float, float], axes: tuple[int, int]):
+    def __init__(
+        self,
+        draw: Callable[..., Any],
+        controls: dict[str, w.DOMWidget],
+        alt: str,
+        size: tuple[float, float],
+        axes: tuple[int, int],
+    ):
         self._draw, self.controls, self._alt, self._size, self._axes = draw, controls, alt, size, axes
         for name, control in controls.items():
             control.description = control.description or name.replace("_", " ")
@@ -56,7 +73,9 @@ class Explorer(w.VBox):
         self.image = w.Image(format="png", layout=w.Layout(max_width="100%", object_fit="contain"))
         self.caption = w.HTML()
         self.error = ""
-        super().__init__([w.Box(list(controls.values()), layout=w.Layout(flex_flow="row wrap")), self.image, self.caption])
+        super().__init__(
+            [w.Box(list(controls.values()), layout=w.Layout(flex_flow="row wrap")), self.image, self.caption]
+        )
         self.add_class("course-explorer")
         self._redraw()
         if self.error:
@@ -85,12 +104,21 @@ class Explorer(w.VBox):
         return bundle
 
 
-def explore(draw: Callable[..., Any], *, alt: str, size: tuple[float, float] = (8.5, 4.4), axes: tuple[int, int] = (1, 1), **controls: w.DOMWidget) -> Explorer:
+def explore(
+    draw: Callable[..., Any],
+    *,
+    alt: str,
+    size: tuple[float, float] = (8.5, 4.4),
+    axes: tuple[int, int] = (1, 1),
+    **controls: w.DOMWidget,
+) -> Explorer:
     """Put ``draw(ax, **values)`` under controls named like its arguments; ``alt`` says what there is to see.
 
     Raises TypeError if the controls are not exactly the arguments that ``draw`` needs.
     """
     names = list(inspect.signature(draw).parameters)[1:]
     if sorted(names) != sorted(controls):
-        raise TypeError(f"draw takes {names} after its axes, but the controls are {sorted(controls)}; name each control like its argument")
+        raise TypeError(
+            f"draw takes {names} after its axes, but the controls are {sorted(controls)}; name each control like its argument"
+        )
     return Explorer(draw, controls, alt, size, axes)
