@@ -1,177 +1,31 @@
-"""Figures: one style, one colour for each algorithm and tensor, units on every axis. Pure functions (ax, data) -> ax."""
+"""Figures: pure functions (ax, data) -> ax, one colour for each algorithm and tensor, units on every axis."""
 
-import base64
-import io
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import matplotlib
 import torch
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from course_lib import softmax
-from course_lib.cost import Traffic, attainable
+from course_lib.cost import attainable
 from course_lib.data import Gpu
 from course_lib.memory import Memory
-
-# Okabe and Ito's palette, told apart under every common colour blindness.
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE, GREY = (
-    "#000000",
-    "#E69F00",
-    "#56B4E9",
-    "#009E73",
-    "#F0E442",
-    "#0072B2",
-    "#D55E00",
-    "#CC79A7",
-    "#8A8A8A",
+from course_lib.style import (
+    ALGORITHM,
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    MARKER,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    TENSOR,
+    bytes_text,
+    kind_label,
 )
-ALGORITHM = {
-    "standard": RED,
-    "naive": BLACK,
-    "offline": ORANGE,
-    "online": BLUE,
-    "fused": GREEN,
-    "V1": SKY,
-    "V2": BLUE,
-    "compulsory": GREEN,
-}
-MARKER = {
-    "standard": "s",
-    "naive": "v",
-    "offline": "s",
-    "online": "o",
-    "fused": "D",
-    "V1": "^",
-    "V2": "o",
-    "compulsory": "D",
-}
-TENSOR = {
-    "Q": BLUE,
-    "K": ORANGE,
-    "V": GREEN,
-    "S": RED,
-    "P": PURPLE,
-    "O": BLACK,
-    "A": BLUE,
-    "B": ORANGE,
-    "C": BLACK,
-    "l": GREY,
-    "m": SKY,
-}
-
-_STYLE: Any = {
-    "figure.dpi": 110,
-    "figure.constrained_layout.use": True,
-    "font.family": "DejaVu Sans",
-    "font.size": 13,
-    "axes.titlesize": 14,
-    "axes.labelsize": 13,
-    "axes.grid": True,
-    "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.8,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "lines.linewidth": 2.4,
-    "lines.markersize": 8,
-    "legend.frameon": False,
-    "legend.fontsize": 12,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "flash-attention-course",
-}
-
-
-def use_style() -> None:
-    """Make the course's style the default of matplotlib."""
-    matplotlib.rcParams.update(_STYLE)
-
-
-class Picture:
-    """A finished figure: a PNG with a text that says what it shows (for a screen reader, a terminal, a comparison)."""
-
-    def __init__(self, png: bytes, alt: str):
-        self.png, self.alt = png, alt
-
-    def __repr__(self) -> str:
-        return f"[figure] {self.alt}"
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, str], dict[str, Any]]:
-        data = {"image/png": base64.b64encode(self.png).decode(), "text/plain": repr(self)}
-        return data, {"image/png": {"alt": self.alt, "width": shown_width(self.png)}}
-
-
-# Pictures are drawn finer than they are shown, so that they stay sharp on a projector and a dense screen.
-_SHOWN_DPI, _DRAWN_DPI = 90, 150
-
-
-def shown_width(png: bytes) -> int:
-    """The width in CSS pixels at which to show a picture of ours."""
-    return round(int.from_bytes(png[16:20], "big") * _SHOWN_DPI / _DRAWN_DPI)
-
-
-def render(
-    plot: Callable[..., Any],
-    *args: Any,
-    size: tuple[float, float] = (8.5, 4.4),
-    axes: tuple[int, int] = (1, 1),
-    **kwargs: Any,
-) -> tuple[bytes, Any]:
-    """Draw ``plot(ax, *args, **kwargs)`` on a new figure of ``size`` inches; (PNG bytes, what plot returned).
-
-    ``axes`` = (rows, columns) of sub-plots; with more than one, plot gets the flat list of axes.
-    """
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=size)
-        FigureCanvasAgg(figure)
-        grid = figure.subplots(*axes, squeeze=False).ravel().tolist()
-        result = plot(grid[0] if len(grid) == 1 else grid, *args, **kwargs)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=_DRAWN_DPI, metadata={"Software": None})
-        return buffer.getvalue(), result
-
-
-def picture(
-    plot: Callable[..., Any],
-    *args: Any,
-    alt: str,
-    size: tuple[float, float] = (8.5, 4.4),
-    axes: tuple[int, int] = (1, 1),
-    **kwargs: Any,
-) -> Picture:
-    """One still figure for a page; ``alt`` says in words what is to be seen."""
-    return Picture(render(plot, *args, size=size, axes=axes, **kwargs)[0], alt)
-
-
-# --- numbers ---
-
-_BYTE_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
-
-
-def bytes_text(n: float) -> str:
-    """Bytes for reading, in powers of ten: 4,194,304 -> '4.19 MB'."""
-    power = 0 if n < 1 else min(int(math.log10(n) / 3), len(_BYTE_UNITS) - 1)
-    return f"{n / 1000**power:.3g} {_BYTE_UNITS[power]}"
-
-
-def seconds_text(s: float) -> str:
-    """Seconds for reading: 0.00042 -> '420 µs'."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if s >= size:
-            return f"{s / size:.3g} {unit}"
-    return f"{s / 1e-9:.3g} ns"
-
-
-def kind_label(ax: Axes, kind: str) -> None:
-    """Say on the figure where its numbers come from: 'model', 'recorded …' or 'this machine, now'."""
-    ax.text(
-        1.0, 1.02, kind, transform=ax.transAxes, ha="right", va="bottom", fontsize=11, color="#444444", style="italic"
-    )
-
 
 # --- matrices ---
 
@@ -272,56 +126,24 @@ def trace(ax: Axes, memory: Memory) -> Axes:
             va="bottom",
         )
     top = max(event.bytes for event in moves) * 1.1
-    ax.set(
-        xlabel="step (one load or store each)", ylabel="bytes moved", ylim=(-top, top), xlim=(-0.6, len(moves) - 0.4)
-    )
-    ax.text(0.995, 0.97, "stores: SRAM → HBM ↑", transform=ax.transAxes, ha="right", va="top", fontsize=11)
-    ax.text(0.995, 0.03, "loads: HBM → SRAM ↓", transform=ax.transAxes, ha="right", va="bottom", fontsize=11)
+    ax.set(xlabel="step (one load or store each)", ylabel="bytes:  ↓ loaded    stored ↑", xlim=(-0.6, len(moves) - 0.4))
+    ax.set_ylim(-top, top)
     ax.axhline(0, color="black", lw=1)
-    ax.legend(ncols=6, loc="upper left", fontsize=11, handlelength=1, columnspacing=1)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=1)
     return ax
 
 
-def residency(ax: Axes, memory: Memory) -> Axes:
-    """How full SRAM is after each event, with its capacity."""
-    used = [event.sram_bytes for event in memory.trace]
-    ax.fill_between(range(len(used)), used, step="post", color=SKY, alpha=0.7)
-    if memory.sram_bytes is not None:
-        ax.axhline(memory.sram_bytes, color=RED, ls="--", label=f"capacity {memory.sram_bytes:,} B")
-        ax.legend(loc="upper right")
-    ax.set(xlabel="event", ylabel="resident in SRAM (bytes)", ylim=(0, None))
-    return ax
-
-
-def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic], unit: str = "MB") -> Axes:
-    """HBM traffic of several algorithms as stacked bars, one segment for each tensor."""
-    size = 1000.0 ** _BYTE_UNITS.index(unit)
-    seen: set[str] = set()
-    for y, traffic in enumerate(traffics.values()):
-        left = 0.0
-        for name in dict.fromkeys([*traffic.reads, *traffic.writes]):
-            for moved, hatch in ((traffic.reads.get(name, 0), ""), (traffic.writes.get(name, 0), "///")):
-                if moved:
-                    label = name if name not in seen else None
-                    seen.add(name)
-                    ax.barh(
-                        y,
-                        moved / size,
-                        left=left,
-                        color=TENSOR[name],
-                        hatch=hatch,
-                        edgecolor="white",
-                        label=label,
-                        height=0.6,
-                    )
-                    left += moved / size
-        ax.text(left, y, f" {left:,.3g}", va="center", fontsize=12)
-    ax.set_yticks(range(len(traffics)), list(traffics))
-    ax.invert_yaxis()
-    ax.margins(x=0.12)
-    ax.set_xlabel(f"HBM traffic ({unit}); hatched: writes")
-    ax.legend(ncols=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), handlelength=1, columnspacing=1)
-    return ax
+def tile_budget(ax: Axes, tiles: Mapping[str, int], room: int) -> str:
+    """Tiles of the given bytes side by side against the bytes of SRAM that there are; returns the sum in words."""
+    end = 0.0
+    for name, size in tiles.items():
+        ax.barh(0, size / 1024, left=end, color=TENSOR[name], edgecolor="white", label=name)
+        end += size / 1024
+    ax.axvline(room / 1024, color=BLACK, ls="--", label="room")
+    ax.set(xlabel="KiB of SRAM", xlim=(0, max(end, room / 1024) * 1.05))
+    ax.set_yticks([])
+    ax.legend(ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1))
+    return f"{end:.0f} KiB of {room / 1024:.0f}: " + ("fits" if end * 1024 <= room else "does not fit")
 
 
 def score_size(ax: Axes, n: int, bytes_per_element: int, gpu: Gpu) -> Axes:
@@ -351,14 +173,7 @@ def roofline(ax: Axes, gpu: Gpu, dtype: str, points: Mapping[str, float]) -> Axe
     low, high = min([0.5, *(p / 2 for p in points.values())]), max([4 * ridge, *(2 * p for p in points.values())])
     ax.plot([low, ridge, high], [attainable(gpu, x, dtype) / 1e12 for x in (low, ridge, high)], color=BLACK)
     ax.axvline(ridge, color="#777777", lw=1.2, ls=":")
-    ax.annotate(
-        f"ridge {ridge:.0f}",
-        (ridge, ax.get_ylim()[0]),
-        xytext=(4, 6),
-        textcoords="offset points",
-        fontsize=11,
-        color="#555555",
-    )
+    ax.text(ridge, 0.02, f" ridge {ridge:.0f}", transform=ax.get_xaxis_transform(), fontsize=11, color="#555555")
     for name, x in points.items():
         y = attainable(gpu, x, dtype) / 1e12
         ax.plot(
@@ -398,39 +213,55 @@ def lines(
     return ax
 
 
+def time_bars(ax: Axes, milliseconds: Mapping[str, float], kind: str) -> str:
+    """One horizontal bar for each algorithm; returns the ratios to the first in words."""
+    first = next(iter(milliseconds.values()))
+    for y, (name, ms) in enumerate(milliseconds.items()):
+        ax.barh(y, ms, color=ALGORITHM[name], height=0.6)
+        ax.text(ms, y, f" {ms:.3g} ms", va="center")
+    ax.set_yticks(range(len(milliseconds)), list(milliseconds))
+    ax.invert_yaxis()
+    ax.margins(x=0.15)
+    ax.set_xlabel("milliseconds")
+    ax.grid(False, axis="y")
+    kind_label(ax, kind)
+    return "speed, as multiples of the first: " + ", ".join(f"{n} {first / ms:.2f}" for n, ms in milliseconds.items())
+
+
 # --- softmax ---
 
 
 def online_step(ax: Axes, scores: Sequence[float], step: int, block: int = 1) -> str:
-    """The online softmax after ``step`` blocks of scores: bars for the scores, the running maximum, each one's weight.
+    """The online softmax after ``step`` blocks: a bar for each score, the running maximum, and what each bar weighs now.
 
+    Dark bars are the block that just came in, light ones came before, grey ones have not been seen.
     Returns the state in words.
     """
-    values = [float(s) for s in scores]
-    states = softmax.online_states(values, block)
-    seen = min(step * block, len(values))
-    state = states[step - 1]
-    for i, value in enumerate(values):
-        current = i < seen <= i + block or (i >= seen - (seen - 1) % block - 1 and i < seen)
-        ax.bar(i, value, color=(BLUE if current else SKY) if i < seen else "#E4E4E4", edgecolor="white", width=0.86)
-        label = f"{value:g}" if i >= seen else f"{value:g}\n×e^{value - state.m:.3g}\n= {math.exp(value - state.m):.3f}"
-        ax.text(i, max(value, 0), label, ha="center", va="bottom", fontsize=11 if len(values) <= 10 else 8)
-    ax.plot([-0.5, seen - 0.5], [state.m, state.m], color=RED, lw=2.5)
-    ax.text(seen - 0.45, state.m, f"m = {state.m:.4g}", color=RED, va="center", fontsize=13)
-    low, high = min([0.0, *values]), max([0.0, *values])
-    ax.set(
-        xlim=(-0.6, len(values) + 0.6),
-        ylim=(low - 0.05 * (high - low), high + 0.45 * (high - low or 1)),
-        xlabel="position",
-        ylabel="score x",
+    states = softmax.online_states(list(scores), block)
+    step = min(step, len(states))
+    before, state = (softmax.State(-math.inf, 0.0), *states)[step - 1 : step + 1]
+    first, seen = (step - 1) * block, min(step * block, len(scores))
+    small = len(scores) > 8
+    for i, value in enumerate(scores):
+        ax.bar(i, value, color=SKY if i < first else BLUE if i < seen else "#E4E4E4", edgecolor="white", width=0.86)
+        weight = f"{math.exp(value - state.m):.3f}" if i < seen else ""
+        label = f"{weight}" if small else f"e^({value:g} − {state.m:g})\n= {weight}" if weight else ""
+        ax.text(i, max(value, 0), label, ha="center", va="bottom", fontsize=9 if small else 12)
+    ax.plot([-0.5, seen - 0.5], [state.m, state.m], color=RED)
+    ax.annotate(
+        f"m = {state.m:.4g}", (seen - 0.5, state.m), xytext=(6, 0), textcoords="offset points", color=RED, va="center"
     )
-    ax.set_xticks(range(len(values)))
+    low, high = min([0.0, *scores]), max([0.0, *scores])
+    room = (high - low) or 1.0
+    ax.set(
+        xlim=(-0.6, len(scores) + 0.4), ylim=(low - 0.05 * room, high + 0.3 * room), xlabel="position", ylabel="score x"
+    )
+    ax.set_xticks(range(len(scores)))
     ax.grid(False, axis="x")
-    before = states[step - 2] if step > 1 else softmax.State(-math.inf, 0.0)
     factor = softmax.correction([before.m], [state.m])[0]
-    words = f"after {seen} of {len(values)}: m = {state.m:.4g}, l = {before.l:.4g} × {factor:.4g} + {state.l - before.l * factor:.4g} = {state.l:.4g}"
-    ax.set_title(words, loc="left")
-    return words
+    new = state.l - before.l * factor
+    ax.set_title(f"l = {before.l:.4g} × {factor:.4g} + {new:.4g} = {state.l:.4g}", loc="left")
+    return f"after {seen} of {len(scores)}: m = {state.m:.4g}, l = {state.l:.4g} (the old sum was multiplied by {factor:.4g})"
 
 
 # --- the course ---

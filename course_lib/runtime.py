@@ -105,10 +105,10 @@ def setup(seed: int = 0) -> Runtime:
     chosen = lane()
     random.seed(seed)
     torch.manual_seed(seed)
-    # Imported here: plots loads matplotlib, which a plain `import course_lib.runtime` should not cost.
-    from course_lib import plots
+    # Imported here: style loads matplotlib, which a plain `import course_lib.runtime` should not cost.
+    from course_lib import style
 
-    plots.use_style()
+    style.use_style()
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     if chosen != "no kernels":
         versions["triton"] = version("triton")

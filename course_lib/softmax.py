@@ -149,29 +149,27 @@ def update(state: State, x: torch.Tensor, values: torch.Tensor | None = None) ->
 def merge(a: State, b: State) -> State:
     """The state of two parts seen separately: associative and commutative, so any split in any order gives the same.
 
-    Works on states of floats and of tensors of equal shape. This is what split-KV decoding and ring attention rest on.
+    Works on states of numbers or lists, and of tensors of equal shape. This is what split-KV decoding and ring attention rest on.
     """
     if (a.o is None) != (b.o is None):
         raise ValueError("one state has an o and the other has none; build both with values or both without")
-    am, bm, al, bl = (
-        torch.as_tensor(x, dtype=None if isinstance(x, torch.Tensor) else torch.float64) for x in (a.m, b.m, a.l, b.l)
-    )
+    was_tensor = isinstance(a.m, torch.Tensor)
+    am, bm, al, bl = (x if was_tensor else torch.tensor(x, dtype=torch.float64) for x in (a.m, b.m, a.l, b.l))
     if am.shape != bm.shape:
         raise ValueError(f"the states have shapes {list(am.shape)} and {list(bm.shape)}; merge states of the same rows")
     m = torch.maximum(am, bm)
     ca, cb = _factor(am, m), _factor(bm, m)
     l = al * ca + bl * cb
     o = None if a.o is None else a.o * ca.unsqueeze(-1) + b.o * cb.unsqueeze(-1)
-    if isinstance(a.m, torch.Tensor):
-        return State(m, l, o)
-    return State(m.item(), l.item(), o)
+    return State(m, l, o) if was_tensor else State(m.tolist(), l.tolist(), o)
 
 
 def log_sum_exp(state: State) -> Any:
     """L = m + log l, the one number per row that the backward pass needs; -inf where nothing was seen."""
-    m, l = torch.as_tensor(state.m), torch.as_tensor(state.l)
-    out = m + torch.log(l)
-    return out if isinstance(state.m, torch.Tensor) else out.item()
+    if isinstance(state.m, torch.Tensor):
+        return state.m + torch.log(state.l)
+    m, l = (torch.tensor(x, dtype=torch.float64) for x in (state.m, state.l))
+    return (m + torch.log(l)).tolist()
 
 
 def output(state: State) -> torch.Tensor:

@@ -6,7 +6,6 @@ calls ``draw(ax, n=…, gpu=…)``. What ``draw`` returns, if it is a text, is s
 TypeError that it raises is shown as a message and the last good figure stays.
 """
 
-import base64
 import html
 import inspect
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 import ipywidgets as w
 
-from course_lib import plots
+from course_lib import style
 
 _WIDE = {"description_width": "initial"}
 
@@ -84,24 +83,23 @@ class Explorer(w.VBox):
     def _redraw(self, change: Any = None) -> None:
         values = {name: control.value for name, control in self.controls.items()}
         try:
-            png, words = plots.render(self._draw, size=self._size, axes=self._axes, **values)
+            png, words = style.render(self._draw, size=self._size, axes=self._axes, **values)
         except (ValueError, TypeError) as error:
             self.error = str(error)
-            self.caption.value = f'<div role="alert" style="color: #B00020; border-left: 4px solid #B00020; padding-left: 0.6em">{html.escape(self.error)}</div>'
+            look = "color: #B00020; border-left: 4px solid #B00020; padding-left: 0.6em"
+            self.caption.value = f'<div role="alert" style="{look}">{html.escape(self.error)}</div>'
             return
         self.error = ""
         self.image.value = png
-        self.image.width = str(plots.shown_width(png))
+        self.image.width = str(style.shown_width(png))
         self.caption.value = f'<div role="status">{html.escape(words)}</div>' if isinstance(words, str) else ""
 
     def __repr__(self) -> str:
         return f"[interactive figure: {', '.join(c.description for c in self.controls.values())}] {self._alt}"
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        bundle = dict(super()._repr_mimebundle_(**kwargs))
-        bundle["text/plain"] = repr(self)
-        bundle["image/png"] = base64.b64encode(self.image.value).decode()
-        return bundle
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        still, metadata = style.Picture(self.image.value, repr(self))._repr_mimebundle_()
+        return dict(super()._repr_mimebundle_(**kwargs)) | still | {"text/plain": repr(self)}, metadata
 
 
 def explore(

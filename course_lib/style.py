@@ -1,0 +1,166 @@
+"""The look of the course: colours, fonts, how a figure becomes a picture, and numbers as text."""
+
+import base64
+import io
+import math
+from collections.abc import Callable
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, told apart under every common colour blindness.
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE, GREY = (
+    "#000000",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#F0E442",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+    "#8A8A8A",
+)
+ALGORITHM = {
+    "standard": RED,
+    "naive": BLACK,
+    "offline": ORANGE,
+    "online": BLUE,
+    "fused": GREEN,
+    "V1": SKY,
+    "V2": BLUE,
+    "compulsory": GREEN,
+}
+MARKER = {
+    "standard": "s",
+    "naive": "v",
+    "offline": "s",
+    "online": "o",
+    "fused": "D",
+    "V1": "^",
+    "V2": "o",
+    "compulsory": "D",
+}
+TENSOR = {
+    "Q": BLUE,
+    "K": ORANGE,
+    "V": GREEN,
+    "S": RED,
+    "P": PURPLE,
+    "O": BLACK,
+    "A": BLUE,
+    "B": ORANGE,
+    "C": BLACK,
+    "l": GREY,
+    "m": SKY,
+}
+
+_STYLE: Any = {
+    "figure.dpi": 110,
+    "figure.constrained_layout.use": True,
+    "font.family": "DejaVu Sans",
+    "font.size": 13,
+    "axes.titlesize": 14,
+    "axes.labelsize": 13,
+    "axes.grid": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "lines.linewidth": 2.4,
+    "lines.markersize": 8,
+    "legend.frameon": False,
+    "legend.fontsize": 12,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "flash-attention-course",
+}
+
+
+def use_style() -> None:
+    """Make the course's style the default of matplotlib."""
+    matplotlib.rcParams.update(_STYLE)
+
+
+class Picture:
+    """A finished figure: a PNG with a text that says what it shows (for a screen reader, a terminal, a comparison)."""
+
+    def __init__(self, png: bytes, alt: str):
+        self.png, self.alt = png, alt
+
+    def __repr__(self) -> str:
+        return f"[figure] {self.alt}"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, str], dict[str, Any]]:
+        data = {"image/png": base64.b64encode(self.png).decode(), "text/plain": repr(self)}
+        return data, {"image/png": {"alt": self.alt, "width": shown_width(self.png)}}
+
+
+# Pictures are drawn finer than they are shown, so that they stay sharp on a projector and a dense screen.
+_SHOWN_DPI, _DRAWN_DPI = 90, 150
+
+
+def shown_width(png: bytes) -> int:
+    """The width in CSS pixels at which to show a picture of ours."""
+    return round(int.from_bytes(png[16:20], "big") * _SHOWN_DPI / _DRAWN_DPI)
+
+
+def render(
+    plot: Callable[..., Any],
+    *args: Any,
+    size: tuple[float, float] = (8.5, 4.4),
+    axes: tuple[int, int] = (1, 1),
+    **kwargs: Any,
+) -> tuple[bytes, Any]:
+    """Draw ``plot(ax, *args, **kwargs)`` on a new figure of ``size`` inches; (PNG bytes, what plot returned).
+
+    ``axes`` = (rows, columns) of sub-plots; with more than one, plot gets the flat list of axes.
+    """
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=size)
+        FigureCanvasAgg(figure)
+        grid = figure.subplots(*axes, squeeze=False).ravel().tolist()
+        result = plot(grid[0] if len(grid) == 1 else grid, *args, **kwargs)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=_DRAWN_DPI, metadata={"Software": None})
+        return buffer.getvalue(), result
+
+
+def picture(
+    plot: Callable[..., Any],
+    *args: Any,
+    alt: str,
+    size: tuple[float, float] = (8.5, 4.4),
+    axes: tuple[int, int] = (1, 1),
+    **kwargs: Any,
+) -> Picture:
+    """One still figure for a page; ``alt`` says in words what is to be seen."""
+    return Picture(render(plot, *args, size=size, axes=axes, **kwargs)[0], alt)
+
+
+# --- numbers ---
+
+_BYTE_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
+
+
+def bytes_text(n: float) -> str:
+    """Bytes for reading, in powers of ten: 4,194,304 -> '4.19 MB'."""
+    power = 0 if n < 1 else min(int(math.log10(n) / 3), len(_BYTE_UNITS) - 1)
+    return f"{n / 1000**power:.3g} {_BYTE_UNITS[power]}"
+
+
+def seconds_text(s: float) -> str:
+    """Seconds for reading: 0.00042 -> '420 µs'."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if s >= size:
+            return f"{s / size:.3g} {unit}"
+    return f"{s / 1e-9:.3g} ns"
+
+
+def kind_label(ax: Axes, kind: str) -> None:
+    """Say on the figure where its numbers come from: 'model', 'recorded …' or 'this machine, now'."""
+    ax.text(
+        1.0, 1.02, kind, transform=ax.transAxes, ha="right", va="bottom", fontsize=11, color="#444444", style="italic"
+    )
