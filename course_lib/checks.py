@@ -38,6 +38,8 @@ def float_tensor(name: str, x: Any, ndim: int | None = None, look_inside: bool =
         raise ValueError(f"{name} has shape {list(x.shape)}; pass a tensor with {ndim} dimension{'s' * (ndim > 1)}")
     if x.numel() == 0:
         raise ValueError(f"{name} is empty (shape {list(x.shape)}); pass at least one element")
+    if look_inside and x.is_meta:
+        raise ValueError(f"{name} is on the meta device and holds no numbers; pass a tensor on a CPU or GPU")
     if look_inside and bool(torch.isnan(x).any()):
         raise ValueError(f"{name} contains NaN; remove it first, for example with torch.nan_to_num")
     if look_inside and bool((x == float("inf")).any()):

@@ -5,15 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from IPython.display import Code
+from IPython.display import Markdown
+
+_ROOT = Path(__file__).resolve().parents[1]
 
 
-def source(thing: Callable[..., Any]) -> Code:
-    """The source of a function, class or Triton kernel of the library, highlighted, with its file and line."""
+def source(thing: Callable[..., Any]) -> Markdown:
+    """The source of a function, class or Triton kernel of the library, highlighted, under its file's name."""
     function = getattr(thing, "fn", thing)
     if not callable(function):
         raise TypeError(f"got a {type(thing).__name__}; pass a function, a class or a kernel")
-    lines, first = inspect.getsourcelines(function)
-    path = Path(inspect.getsourcefile(function) or "")
-    where = path.relative_to(Path(__file__).parents[1]) if path.is_relative_to(Path(__file__).parents[1]) else path.name
-    return Code(f"# {where}, line {first}\n" + "".join(lines), language="python")
+    path = Path(inspect.getsourcefile(function) or "").resolve()
+    where = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
+    return Markdown(f"`{where}`\n\n```python\n{inspect.getsource(function)}```")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.ticker import FuncFormatter
 
 from course_lib import softmax
 from course_lib.cost import attainable
@@ -187,7 +188,7 @@ def roofline(ax: Axes, gpu: Gpu, dtype: str, points: Mapping[str, float]) -> Axe
         )
     ax.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP per HBM byte)", ylabel="attainable (TFLOP/s)")
     ax.set_title(f"{gpu.name}, {dtype}", loc="left")
-    ax.legend(loc="lower right")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     kind_label(ax, "model")
     return ax
 
@@ -208,6 +209,10 @@ def lines(
     ax.set_xscale("log", base=base)
     ax.set_yscale("log")
     ax.set(xlabel=xlabel, ylabel=ylabel)
+    low, high = ax.get_ylim()
+    if high / low < 100:  # plain numbers read better than 3 × 10⁰
+        for formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
+            formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     ax.legend(loc="best")
     kind_label(ax, kind)
     return ax

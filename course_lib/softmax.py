@@ -74,8 +74,8 @@ def _factor(m_old: torch.Tensor, m_new: torch.Tensor) -> torch.Tensor:
     return torch.where(m_new == -torch.inf, torch.zeros_like(m_new), torch.exp(m_old - m_new))
 
 
-def _weights(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
-    """e^(x - m) for x [..., n] and m [...]."""
+def weights(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+    """e^(x - m) for x [..., n] and the maximum m [...] of their rows: [..., n]; 0 where m is -inf."""
     return _factor(x, m.unsqueeze(-1).expand_as(x))
 
 
@@ -108,14 +108,15 @@ def offline(x: Numbers, stats_dtype: torch.dtype | None = None) -> Any:
     t, was_list = _row(x)
     s = t.to(_stats_dtype(t, stats_dtype))
     m = s.amax(dim=-1)  # pass 1
-    l = _weights(s, m).sum(dim=-1)  # pass 2
-    out = _normalise(s, State(m, l)).to(t.dtype)  # pass 3
+    l = weights(s, m).sum(dim=-1)  # pass 2
+    out = normalise(s, State(m, l)).to(t.dtype)  # pass 3
     return out.tolist() if was_list else out
 
 
-def _normalise(s: torch.Tensor, state: State) -> torch.Tensor:
+def normalise(s: torch.Tensor, state: State) -> torch.Tensor:
+    """e^(s - m) / l for scores s [..., n] of rows whose final state is known: [..., n]; 0 for a fully masked row."""
     l = torch.where(state.l == 0, torch.ones_like(state.l), state.l)
-    return _weights(s, state.m) / l.unsqueeze(-1)
+    return weights(s, state.m) / l.unsqueeze(-1)
 
 
 def start(x: Numbers, values: torch.Tensor | None = None, stats_dtype: torch.dtype | None = None) -> State:
@@ -140,7 +141,7 @@ def update(state: State, x: torch.Tensor, values: torch.Tensor | None = None) ->
         raise ValueError(f"x has {x.shape[-1]} scores but values has {values.shape[0]} rows; pass one value per score")
     s = x.to(state.m.dtype)
     m = torch.maximum(state.m, s.amax(dim=-1))
-    p, c = _weights(s, m), _factor(state.m, m)
+    p, c = weights(s, m), _factor(state.m, m)
     l = state.l * c + p.sum(dim=-1)
     o = None if values is None else state.o * c.unsqueeze(-1) + p @ values.to(p.dtype)
     return State(m, l, o)
@@ -199,5 +200,17 @@ def online(x: Numbers, block: int = 1, stats_dtype: torch.dtype | None = None) -
     """Softmax in two passes over x [..., n]: one for m and l together, one to normalise. Same shape and dtype out."""
     t, was_list = _row(x)
     state = online_states(t, block, stats_dtype)[-1]
-    out = _normalise(t.to(state.m.dtype), state).to(t.dtype)
+    out = normalise(t.to(state.m.dtype), state).to(t.dtype)
     return out.tolist() if was_list else out
+
+
+def average(x: torch.Tensor, values: torch.Tensor, block: int = 1) -> torch.Tensor:
+    """The average of values [n, dv] under softmax(x), x [..., n], in one pass of blocks: [..., dv], no weight kept."""
+    checks.positive_int("block", block)
+    checks.float_tensor("values", values, ndim=2)
+    if values.shape[0] != _row(x)[0].shape[-1]:
+        raise ValueError(f"x has {x.shape[-1]} scores but values has {values.shape[0]} rows; pass one value per score")
+    state = start(x, values)
+    for x_block, v_block in zip(x.split(block, dim=-1), values.split(block)):
+        state = update(state, x_block, v_block)
+    return output(state).to(values.dtype)

@@ -57,7 +57,7 @@ TENSOR = {
     "m": SKY,
 }
 
-_STYLE: Any = {
+RC: Any = {
     "figure.dpi": 110,
     "figure.constrained_layout.use": True,
     "font.family": "DejaVu Sans",
@@ -81,7 +81,7 @@ _STYLE: Any = {
 
 def use_style() -> None:
     """Make the course's style the default of matplotlib."""
-    matplotlib.rcParams.update(_STYLE)
+    matplotlib.rcParams.update(RC)
 
 
 class Picture:
@@ -118,7 +118,7 @@ def render(
 
     ``axes`` = (rows, columns) of sub-plots; with more than one, plot gets the flat list of axes.
     """
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(RC):
         figure = Figure(figsize=size)
         FigureCanvasAgg(figure)
         grid = figure.subplots(*axes, squeeze=False).ravel().tolist()

@@ -1,0 +1,92 @@
+# The commands of the course. `make help` lists them.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Inside the activated conda environment of environment.yml its Python is used; otherwise .venv is made and used.
+ifeq ($(CONDA_DEFAULT_ENV),flash-attention-course)
+PYTHON := $(CONDA_PREFIX)/bin/python
+READY := $(CONDA_PREFIX)/.course-ready
+else
+PYTHON := .venv/bin/python
+READY := .venv/.course-ready
+endif
+
+# The index that PyTorch's install page names for a CPU-only or another CUDA build: make setup TORCH_INDEX=…
+TORCH_INDEX ?=
+PIP := $(PYTHON) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
+NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
+
+.PHONY: help
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.venv/bin/python:
+	@command -v python3 >/dev/null || { echo "python3 is missing: install Python 3.11, 3.12 or 3.13"; exit 1; }
+	@python3 -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "python3 is $$(python3 --version); the course needs 3.11, 3.12 or 3.13"; exit 1; }
+	@echo "making .venv"
+	@python3 -m venv .venv
+
+$(READY): pyproject.toml requirements.lock | $(PYTHON)
+	@echo "installing the locked packages (a minute or two, once)"
+	@$(PIP) -c requirements.lock -e '.[dev]'
+	@touch $@
+
+.PHONY: setup
+setup: $(READY)  ## make .venv with the locked packages (lab and test do this by themselves)
+
+.PHONY: lab
+lab: $(READY)  ## open JupyterLab at the first lecture
+	@echo "JupyterLab opens at notebooks/00_start_here.ipynb; stop it with Ctrl+C"
+	@$(PYTHON) -m jupyterlab --ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS) notebooks/00_start_here.ipynb
+
+.PHONY: test
+test: $(READY)  ## run all tests: the library, then each lecture
+	@echo "1/2 the library"
+	@$(PYTHON) -m pytest -n 2 --dist loadfile -q tests
+	@echo "2/2 the lectures, cell by cell"
+	@$(PYTHON) -m pytest -n 2 --dist loadscope -q $(NBVAL) $(LECTURES)
+
+.PHONY: test-gpu
+test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)
+	@COURSE_REQUIRE_GPU=1 $(PYTHON) -m pytest -q -m kernel tests
+
+.PHONY: record
+record: $(READY)  ## re-run all recorded measurements on this GPU
+	@$(PYTHON) -m course_lib.recordings
+
+.PHONY: notebooks
+notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 re-measures timings
+	@$(PYTHON) -m course_lib.notebooks $(if $(FRESH),--fresh)
+
+.PHONY: picture
+picture: $(READY)  ## redraw the map of the course that the README shows
+	@$(PYTHON) -m course_lib.course_map
+
+.PHONY: lint
+lint: $(READY)  ## ruff on code and notebooks, mypy
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy
+
+.PHONY: lock
+lock:  ## resolve pyproject.toml anew into requirements.lock; PINS="torch==2.13.0 …" holds some back
+	@rm -rf .venv-lock && python3 -m venv .venv-lock
+	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PINS) -e '.[dev]'
+	@.venv-lock/bin/python -m pip freeze --exclude-editable | grep -vE '^(nvidia|cuda)-' | sed 's/+cpu$$//; s/+cu[0-9]*$$//' > requirements.lock
+	@rm -rf .venv-lock
+	@echo "requirements.lock: $$(wc -l < requirements.lock) packages"
+
+.PHONY: test-latest
+test-latest:  ## run all tests with the newest versions that pyproject.toml allows
+	@rm -rf .venv-latest && python3 -m venv .venv-latest
+	@echo "installing the newest allowed packages"
+	@.venv-latest/bin/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --upgrade -e '.[dev]'
+	@touch .venv-latest/.course-ready
+	@$(MAKE) --no-print-directory test PYTHON=.venv-latest/bin/python READY=.venv-latest/.course-ready
+
+.PHONY: clean
+clean:  ## remove environments, caches and build files
+	rm -rf .venv .venv-* build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

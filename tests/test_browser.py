@@ -1,0 +1,138 @@
+"""A lecture in JupyterLab in a real Chromium: run all cells, type a sequence, move a slider, read the change."""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from course_lib import notebooks
+
+pytestmark = pytest.mark.browser
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        message = "no Chromium found: install Debian's package `chromium`"
+        if os.environ.get("COURSE_REQUIRE_BROWSER") == "1":
+            pytest.fail(message)
+        pytest.skip(message)
+    with playwright.sync_playwright() as engine:
+        chromium = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """JupyterLab on loopback over a copy of the lectures: (address, token)."""
+    root = tmp_path_factory.mktemp("lab")
+    shutil.copytree(notebooks.NOTEBOOKS, root / "notebooks")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token = secrets.token_hex(16)
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root"]
+    command += [
+        f"--IdentityProvider.token={token}",
+        f"--ServerApp.root_dir={root}",
+        "--LabApp.news_url=",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    settings = os.environ | {
+        "JUPYTERLAB_SETTINGS_DIR": str(root / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(root / "workspaces"),
+    }
+    with (root / "log").open("w") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=settings)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(f"{address}/api?token={token}", timeout=5).close()
+                break
+            except OSError:
+                assert server.poll() is None, (root / "log").read_text()
+                time.sleep(0.25)
+        yield address, token
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def page_timeout() -> type[Exception]:
+    from playwright.sync_api import TimeoutError
+
+    return TimeoutError
+
+
+def open_and_run(browser, lab: tuple[str, str], lecture: Path):
+    address, token = lab
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(60_000)
+    page.goto(f"{address}/lab/workspaces/{lecture.stem}/tree/notebooks/{lecture.name}?token={token}", wait_until="networkidle")
+    page.wait_for_selector(".jp-NotebookPanel-toolbar")
+    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+    for _ in range(4):  # a run that is asked for while the kernel still connects is lost without a word
+        page.click(".lm-MenuBar-itemLabel:text-is('Run')")
+        page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
+        try:
+            page.wait_for_selector(".course-explorer", timeout=20_000)
+            break
+        except page_timeout():
+            continue
+    return page
+
+
+def idle(page) -> None:
+    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+
+
+def test_lecture_02_answers_to_typing_and_to_a_slider(browser, lab) -> None:
+    page = open_and_run(browser, lab, next(p for p in notebooks.lectures() if p.name.startswith("02")))
+    stepper = page.locator(".course-explorer").first
+    stepper.scroll_into_view_if_needed()
+    stepper.get_by_text("after 3 of 4: m = 5, l = 1.185").wait_for()
+
+    handle = stepper.locator(".noUi-handle").first
+    handle.focus()
+    handle.press("ArrowRight")
+    stepper.get_by_text("after 4 of 4: m = 5, l = 1.203").wait_for()
+
+    field = stepper.locator("input[type=text]")
+    picture = stepper.locator("img").get_attribute("src")
+    field.fill("1, 1")
+    field.press("Enter")
+    stepper.get_by_text("after 2 of 2: m = 1, l = 2").wait_for()
+    assert stepper.locator("img").get_attribute("src") != picture
+
+    field.fill("1, abc")
+    field.press("Enter")
+    stepper.get_by_role("alert").filter(has_text="is not a list of numbers; type for example 3, 2, 5, 1").wait_for()
+    idle(page)
+    assert page.locator('.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"]').count() == 0
+    page.close()
+
+
+def test_the_first_lecture_is_served_and_its_first_explorer_moves(browser, lab) -> None:
+    page = open_and_run(browser, lab, notebooks.lectures()[0])
+    explorer = page.locator(".course-explorer").first
+    explorer.scroll_into_view_if_needed()
+    before = explorer.locator("img").get_attribute("src")
+    handle = explorer.locator(".noUi-handle").first
+    handle.focus()
+    handle.press("ArrowRight")
+    page.wait_for_function("([old]) => document.querySelector('.course-explorer img').src !== old", arg=[before])
+    page.close()

@@ -1,0 +1,84 @@
+"""The lanes, each in a fresh process: they are decided once, before triton is imported."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from course_lib import runtime
+
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | NO_GPU | environment
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+
+
+def test_without_a_gpu_the_interpreter_is_chosen_before_triton_is_imported() -> None:
+    done = run("import sys, course_lib.runtime as r; assert 'triton' not in sys.modules; print(r.setup())")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "lane: interpreter (no GPU needed: Triton's interpreter runs the kernels on the CPU)"
+    assert lines[1].startswith("device: CPU")
+    assert f"torch {torch.__version__}" in lines[2]
+    assert "triton" in lines[2]
+
+
+def test_importing_triton_too_early_says_what_to_put_first() -> None:
+    done = run("import triton\nfrom course_lib.runtime import setup\nsetup()")
+    assert done.returncode != 0
+    assert "triton was imported before course_lib chose the interpreter lane" in done.stderr
+    assert "from course_lib.runtime import setup" in done.stderr
+    assert "Restart the kernel" in done.stderr
+
+
+def test_triton_imported_early_for_the_interpreter_is_fine() -> None:
+    assert (
+        run("import triton\nfrom course_lib.runtime import setup\nprint(setup())", TRITON_INTERPRET="1").returncode == 0
+    )
+
+
+def test_kernels_choose_the_lane_by_themselves() -> None:
+    code = (
+        "import torch; from course_lib.kernels.softmax import online_softmax as f; print(f(torch.zeros(1, 4)).tolist())"
+    )
+    assert run(code).stdout == "[[0.25, 0.25, 0.25, 0.25]]\n"
+
+
+HIDE_TRITON = """
+import importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "triton" else real(name, *rest)
+import sys
+sys.modules["triton"] = None
+"""
+
+
+def test_without_triton_everything_but_a_kernel_call_works() -> None:
+    code = f"""{HIDE_TRITON}
+import torch
+from course_lib import runtime, softmax
+from course_lib.kernels.softmax import online_softmax
+print(runtime.setup().lane, softmax.online([0.0, 0.0]))
+try:
+    online_softmax(torch.zeros(1, 4))
+except runtime.KernelsUnavailableError as error:
+    print(error)
+"""
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("no kernels [0.5, 0.5]\n")
+    assert "this needs Triton, which is not installed here" in done.stdout
+    assert "WSL2 on Windows, a container on macOS" in done.stdout
+
+
+def test_setup_seeds_and_refuses_a_broken_seed() -> None:
+    runtime.setup(seed=3)
+    first = torch.randn(3)
+    runtime.setup(seed=3)
+    torch.testing.assert_close(torch.randn(3), first, rtol=0, atol=0)
+    with pytest.raises(TypeError, match="seed is '3'; pass a whole number"):
+        runtime.setup("3")  # type: ignore[arg-type]

@@ -1,0 +1,204 @@
+"""Softmax offline and online: properties that hold for every row, against float64 and closed forms."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib import reference, softmax
+from course_lib.softmax import State
+
+SCORES = st.lists(st.floats(-50, 50, width=32) | st.just(-math.inf), min_size=1, max_size=40)
+FINITE = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=40)
+FUNCTIONS = [softmax.offline, softmax.online]
+
+
+def close(a: State, b: State) -> None:
+    """Equal to float64 rounding: m exactly, l to 1e-12 relative."""
+    torch.testing.assert_close(torch.tensor(a.m), torch.tensor(b.m), rtol=0, atol=0)
+    torch.testing.assert_close(
+        torch.tensor(a.l, dtype=torch.float64), torch.tensor(b.l, dtype=torch.float64), rtol=1e-12, atol=0
+    )
+
+
+def state(scores: list[float]) -> State:
+    return softmax.online_states(scores)[-1]
+
+
+def test_the_four_states_of_3_2_5_1() -> None:
+    states = softmax.online_states([3, 2, 5, 1])
+    assert [s.m for s in states] == [3, 3, 5, 5]
+    e = math.exp
+    expected = [1, 1 + e(-1), e(-2) + e(-3) + 1, e(-2) + e(-3) + 1 + e(-4)]
+    assert [s.l for s in states] == pytest.approx(expected, rel=1e-15)
+    assert repr(states) == "[State(m=3, l=1), State(m=3, l=1.368), State(m=5, l=1.185), State(m=5, l=1.203)]"
+
+
+def test_the_correction_numbers_of_source_row_s6() -> None:
+    factors = softmax.correction([5, 6], [7, 6])
+    assert factors == pytest.approx([math.exp(-2), 1])
+
+
+@given(SCORES)
+def test_softmax_equals_the_oracle(scores: list[float]) -> None:
+    oracle = reference.softmax(torch.tensor(scores, dtype=torch.float64))
+    for function in FUNCTIONS:
+        torch.testing.assert_close(torch.tensor(function(scores), dtype=torch.float64), oracle, rtol=1e-12, atol=1e-300)
+
+
+@given(FINITE, st.integers(-40, 40))
+def test_invariant_to_shifts(scores: list[float], shift: int) -> None:
+    for function in FUNCTIONS:
+        moved = function([s + shift for s in scores])
+        torch.testing.assert_close(torch.tensor(moved), torch.tensor(function(scores)), rtol=1e-5, atol=1e-12)
+
+
+@given(SCORES, st.integers(1, 45))
+def test_any_block_size_gives_the_same_state(scores: list[float], block: int) -> None:
+    blocked = softmax.online_states(scores, block)
+    assert len(blocked) == math.ceil(len(scores) / block)
+    close(blocked[-1], state(scores))
+
+
+@given(SCORES, SCORES, SCORES)
+def test_merge_is_associative_and_commutative(a: list[float], b: list[float], c: list[float]) -> None:
+    x, y, z = state(a), state(b), state(c)
+    close(softmax.merge(x, y), softmax.merge(y, x))
+    close(softmax.merge(softmax.merge(x, y), z), softmax.merge(x, softmax.merge(y, z)))
+    close(softmax.merge(softmax.merge(x, y), z), state([*a, *b, *c]))
+
+
+@given(st.integers(1, 30), st.integers(1, 8), st.integers(1, 5), st.data())
+def test_merged_outputs_are_attention(n: int, block: int, dv: int, data: st.DataObject) -> None:
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(3, n, generator=generator, dtype=torch.float64) * 5
+    v = torch.randn(n, dv, generator=generator, dtype=torch.float64)
+    parts = [softmax.update(softmax.start(xb, vb), xb, vb) for xb, vb in zip(x.split(block, -1), v.split(block))]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = softmax.merge(part, whole)
+    torch.testing.assert_close(softmax.output(whole), reference.softmax(x) @ v, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(softmax.average(x, v, block), reference.softmax(x) @ v, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(softmax.log_sum_exp(whole), torch.logsumexp(x, -1), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=["offline", "online"])
+def test_rows_of_ten_thousand_in_each_dtype(function, dtype: torch.dtype) -> None:
+    x = torch.stack([torch.randn(10_000) * 3, torch.full((10_000,), 7.0)]).to(dtype)
+    y = function(x)
+    assert y.dtype == dtype
+    # Half an ulp of rounding the result, and for fp32 statistics 10^4 roundings of the running sum.
+    tolerance = torch.finfo(dtype).eps + (1e-4 if dtype != torch.float64 else 0)
+    torch.testing.assert_close(
+        y.double(), reference.softmax(x), rtol=max(tolerance, 1e-11), atol=torch.finfo(dtype).tiny
+    )
+
+
+def test_half_precision_sums_stall_unless_kept_in_fp32() -> None:
+    ones = torch.zeros(5000, dtype=torch.float16)
+    stalled = softmax.online_states(ones, stats_dtype=torch.float16)[-1]
+    assert float(stalled.l) == 2048  # 2048 + 1 rounds to 2048 in fp16
+    assert float(softmax.online_states(ones)[-1].l) == 5000
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_lists_tensors_and_batches_agree(function) -> None:
+    rows = [[3.0, 2.0, 5.0, 1.0], [0.0, 0.0, 0.0, 0.0], [-math.inf, 1.0, 2.0, -math.inf]]
+    from_lists = function(rows)
+    assert isinstance(from_lists, list)
+    torch.testing.assert_close(torch.tensor(from_lists), function(torch.tensor(rows)), rtol=1e-6, atol=0)
+    assert from_lists[0] == pytest.approx(function(rows[0]), rel=1e-15)
+    deep = torch.randn(2, 3, 4, 5)
+    torch.testing.assert_close(function(deep), torch.softmax(deep, -1))
+
+
+def test_one_element_and_equal_elements() -> None:
+    assert softmax.online([5.0]) == [1.0]
+    assert softmax.online([5.0] * 8) == [0.125] * 8
+
+
+def test_a_row_of_minus_infinity_is_zeros_and_says_so() -> None:
+    masked = [-math.inf] * 3
+    assert softmax.offline(masked) == softmax.online(masked) == [0, 0, 0]
+    nothing = state(masked)
+    assert nothing == State(-math.inf, 0)
+    assert softmax.log_sum_exp(nothing) == -math.inf
+    assert softmax.merge(nothing, state([1, 2])) == state([1, 2])
+    assert softmax.merge(nothing, nothing) == nothing
+    v = torch.ones(3, 2)
+    assert softmax.average(torch.tensor(masked), v).tolist() == [0, 0]
+    assert "zeros" in (softmax.__doc__ or "")
+
+
+def test_naive_overflows_where_the_others_do_not() -> None:
+    x = torch.tensor([1000.0, 1001.0, 1002.0])
+    assert softmax.naive(x).isnan().all()
+    torch.testing.assert_close(softmax.online(x), torch.softmax(x, -1))
+
+
+def test_log_sum_exp_of_numbers_is_float64() -> None:
+    assert softmax.log_sum_exp(state([3, 2, 5, 1])) == pytest.approx(
+        math.log(sum(map(math.exp, [3, 2, 5, 1]))), rel=1e-15
+    )
+
+
+BAD_ROWS = [
+    (5, TypeError, "x is 5 .*pass a list of numbers or a tensor"),
+    ("3, 2", TypeError, "pass a list of numbers or a tensor"),
+    (None, TypeError, "pass a list of numbers or a tensor"),
+    ([], ValueError, "x is empty"),
+    ([1, [2]], TypeError, "pass numbers, or rows of equal length"),
+    (["a"], TypeError, "pass numbers"),
+    ([1, math.nan], ValueError, "x contains NaN"),
+    ([1, math.inf], ValueError, r"x contains \+inf"),
+    (torch.tensor([1, 2]), TypeError, r"x has dtype torch.int64; pass floating-point numbers, for example x.float\(\)"),
+    (torch.tensor(1.0), ValueError, "x is a single number"),
+    (torch.empty(0), ValueError, "x is empty"),
+]
+
+
+@pytest.mark.parametrize(("row", "error", "message"), BAD_ROWS)
+@pytest.mark.parametrize("function", [softmax.naive, *FUNCTIONS, softmax.online_states])
+def test_bad_rows(function, row, error, message) -> None:
+    with pytest.raises(error, match=message):
+        function(row)
+
+
+@pytest.mark.parametrize(
+    ("block", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError), ("2", TypeError)]
+)
+def test_bad_blocks(block, error) -> None:
+    for call in (
+        lambda: softmax.online_states([1.0], block),
+        lambda: softmax.average(torch.ones(1), torch.ones(1, 1), block),
+    ):
+        with pytest.raises(error, match=r"block is .*; pass a whole number of at least 1"):
+            call()
+
+
+def test_bad_states_and_values() -> None:
+    a = softmax.update(softmax.start(torch.ones(2), torch.ones(2, 3)), torch.ones(2), torch.ones(2, 3))
+    with pytest.raises(ValueError, match="one state has an o and the other has none"):
+        softmax.merge(a, softmax.online_states(torch.ones(2))[-1])
+    with pytest.raises(ValueError, match=r"the states have shapes \[\] and \[2\]"):
+        softmax.merge(softmax.online_states(torch.ones(2))[-1], softmax.online_states(torch.ones(2, 2))[-1])
+    with pytest.raises(ValueError, match="both have values or both have none"):
+        softmax.update(a, torch.ones(2))
+    with pytest.raises(ValueError, match="x has 2 scores but values has 5 rows"):
+        softmax.update(a, torch.ones(2), torch.ones(5, 3))
+    with pytest.raises(ValueError, match="x has 2 scores but values has 5 rows"):
+        softmax.average(torch.ones(2), torch.ones(5, 3))
+    with pytest.raises(ValueError, match="this state has no o"):
+        softmax.output(softmax.online_states(torch.ones(2))[-1])
+    with pytest.raises(ValueError, match="a running maximum never falls"):
+        softmax.correction([5], [4])
+    with pytest.raises(ValueError, match=r"m_old has shape \[2\] and m_new has \[1\]"):
+        softmax.correction([5, 4], [6])
+
+
+settings.register_profile("course", deadline=None)
+settings.load_profile("course")
