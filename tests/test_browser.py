@@ -82,7 +82,9 @@ def open_and_run(browser, lab: tuple[str, str], lecture: Path):
     address, token = lab
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.set_default_timeout(60_000)
-    page.goto(f"{address}/lab/workspaces/{lecture.stem}/tree/notebooks/{lecture.name}?token={token}", wait_until="networkidle")
+    page.goto(
+        f"{address}/lab/workspaces/{lecture.stem}/tree/notebooks/{lecture.name}?token={token}", wait_until="networkidle"
+    )
     page.wait_for_selector(".jp-NotebookPanel-toolbar")
     page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
     for _ in range(4):  # a run that is asked for while the kernel still connects is lost without a word
