@@ -87,11 +87,15 @@ def open_and_run(browser, lab: tuple[str, str], lecture: Path):
     )
     page.wait_for_selector(".jp-NotebookPanel-toolbar")
     page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
-    for _ in range(4):  # a run that is asked for while the kernel still connects is lost without a word
+    # A run that is asked for while the kernel still connects can be lost, or answered with a dialog: ask again.
+    for _ in range(4):
+        if page.locator("dialog.jp-Dialog .jp-mod-accept").count():
+            print("JupyterLab asked:", page.locator("dialog.jp-Dialog").first.inner_text())
+            page.locator("dialog.jp-Dialog .jp-mod-accept").first.click()
         page.click(".lm-MenuBar-itemLabel:text-is('Run')")
         page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
         try:
-            page.wait_for_selector(".course-explorer", timeout=20_000)
+            page.wait_for_selector(".course-explorer", timeout=30_000)
             break
         except page_timeout():
             continue
