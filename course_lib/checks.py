@@ -63,10 +63,17 @@ def same_kind(**tensors: torch.Tensor) -> None:
             )
 
 
-def attention_inputs(q: Any, k: Any, v: Any) -> tuple[int, int, int, int]:
-    """Check one head's q [Nq, d], k [Nk, d], v [Nk, dv]; return (Nq, Nk, d, dv)."""
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        float_tensor(name, x, ndim=2)
+def matmul_shapes(a: torch.Tensor, b: torch.Tensor) -> None:
+    """Raise unless a [m, k] and b [k, n] can be multiplied and are of one dtype and device. Reads no values."""
+    same_kind(a=a, b=b)
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(
+            f"a has {a.shape[1]} columns but b has {b.shape[0]} rows; they must be equal: a [m, k], b [k, n]"
+        )
+
+
+def attention_shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[int, int, int, int]:
+    """Check that q [Nq, d], k [Nk, d] and v [Nk, dv] belong together; return (Nq, Nk, d, dv). Reads no values."""
     same_kind(q=q, k=k, v=v)
     if q.shape[1] != k.shape[1]:
         raise ValueError(
@@ -77,3 +84,10 @@ def attention_inputs(q: Any, k: Any, v: Any) -> tuple[int, int, int, int]:
             f"k has {k.shape[0]} rows but v has {v.shape[0]}; each key needs one value: k [Nk, d], v [Nk, dv]"
         )
     return q.shape[0], k.shape[0], q.shape[1], v.shape[1]
+
+
+def attention_inputs(q: Any, k: Any, v: Any) -> tuple[int, int, int, int]:
+    """Check one head's q [Nq, d], k [Nk, d], v [Nk, dv], values included; return (Nq, Nk, d, dv)."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        float_tensor(name, x, ndim=2)
+    return attention_shapes(q, k, v)

@@ -83,6 +83,20 @@ def standard_matmul_traffic(m: int, n: int, k: int, dtype: str | torch.dtype = "
     return Traffic(reads={"A": m * n * k * e, "B": m * n * k * e}, writes={"C": m * n * e})
 
 
+def tiled_matmul_traffic(
+    m: int, n: int, k: int, block_m: int, block_n: int, dtype: str | torch.dtype = "fp32"
+) -> Traffic:
+    """C [m, n] = A [m, k] B [k, n] by tiles [block_m, block_n] of C, whatever the step along k.
+
+    A is read once for each column of tiles, ⌈n / block_n⌉ times; B once for each row of them, ⌈m / block_m⌉ times.
+    """
+    for name, value in (("m", m), ("n", n), ("k", k)):
+        checks.positive_int(name, value)
+    e = element_bytes(dtype)
+    across, down = _blocks(n, block_n, "block_n"), _blocks(m, block_m, "block_m")
+    return Traffic(reads={"A": across * m * k * e, "B": down * k * n * e}, writes={"C": m * n * e})
+
+
 def standard_attention_traffic(
     n: int,
     d: int,
@@ -123,14 +137,16 @@ def flash_v1_traffic(n: int, d: int, block_n: int, dtype: str | torch.dtype = "f
     return Traffic(reads={"Q": t * n * d * e, "K": n * d * e, "V": n * d * e} | state, writes=dict(state))
 
 
-def flash_v2_traffic(n: int, d: int, block_m: int, dtype: str | torch.dtype = "fp32") -> Traffic:
+def flash_v2_traffic(
+    n: int, d: int, block_m: int, dtype: str | torch.dtype = "fp32", n_k: int | None = None, d_v: int | None = None
+) -> Traffic:
     """FlashAttention-2's Algorithm 1: the outer loop holds a block of Q, its O, m and l stay in SRAM.
 
-    K and V stream past each of the ⌈n / block_m⌉ blocks of Q; O is written once.
+    K and V stream past each of the ⌈n / block_m⌉ blocks of Q; O is written once. The Lite and Online kernels, too.
     """
-    n, _, d, _ = _shape(n, d, None, None)
+    n, n_k, d, d_v = _shape(n, d, n_k, d_v)
     e, t = element_bytes(dtype), _blocks(n, block_m, "block_m")
-    return Traffic(reads={"Q": n * d * e, "K": t * n * d * e, "V": t * n * d * e}, writes={"O": n * d * e})
+    return Traffic(reads={"Q": n * d * e, "K": t * n_k * d * e, "V": t * n_k * d_v * e}, writes={"O": n * d_v * e})
 
 
 def flash_v1_blocks(sram_elements: int, d: int) -> tuple[int, int]:

@@ -5,11 +5,12 @@ a launcher raises KernelsUnavailableError, which says what to do.
 """
 
 import importlib
+import math
 from typing import Any
 
 import torch
 
-from course_lib import runtime
+from course_lib import checks, runtime
 
 
 class _Missing:
@@ -60,3 +61,42 @@ def check_block(name: str, value: Any, smallest: int = 1) -> int:
     if value < smallest or value & (value - 1):
         raise ValueError(f"{name} is {value}; pass a power of two of at least {smallest}, for example 64")
     return value
+
+
+PRECISIONS = ("ieee", "tf32", "tf32x3")
+LARGEST_D = 256
+
+
+def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
+    """Launch a kernel; a tile that does not fit this GPU becomes a ValueError, raised before anything has run."""
+    try:
+        kernel[grid](*args, **options)
+    except Exception as error:
+        if type(error).__name__ != "OutOfResources":
+            raise
+        blocks = ", ".join(f"{name.lower()}={value}" for name, value in options.items() if name.startswith("BLOCK"))
+        raise ValueError(f"the tiles do not fit this GPU: {error}; pass smaller blocks than {blocks}") from None
+
+
+def attention_launch(
+    kernel: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, input_precision: str
+) -> torch.Tensor:
+    """Check the arguments of a one-head attention kernel, launch a program for each block of rows of q, return o."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        checks.float_tensor(name, x, ndim=2, look_inside=False)
+    n_q, n_k, d, d_v = checks.attention_shapes(q, k, v)
+    if d_v != d:
+        raise ValueError(f"v has head dimension {d_v} but q and k have {d}; this kernel needs them equal")
+    if d > LARGEST_D:
+        raise ValueError(f"the head dimension is {d}; this kernel takes at most {LARGEST_D}")
+    check_launch(q=q, k=k, v=v)
+    check_block("block_m", block_m, smallest=16)
+    check_block("block_n", block_n, smallest=16)
+    checks.one_of("input_precision", input_precision, PRECISIONS)
+    o = torch.empty_like(q)
+    launch(
+        kernel, (triton.cdiv(n_q, block_m),),
+        q, k, v, o, n_q, n_k, q.stride(0), k.stride(0), v.stride(0), o.stride(0), 1 / math.sqrt(d),
+        D=d, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=max(16, triton.next_power_of_2(d)), PRECISION=input_precision,
+    )  # fmt: skip
+    return o

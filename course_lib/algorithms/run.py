@@ -1,0 +1,22 @@
+"""What an algorithm returns, and how it walks a length in blocks."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from course_lib.memory import Memory
+
+
+class Run(NamedTuple):
+    """An algorithm's output, and the memory that it ran on."""
+
+    output: torch.Tensor
+    memory: Memory
+
+
+def blocks(length: int, block: int | None) -> Iterator[slice]:
+    """The ranges [0, block), [block, 2·block) ... that cover ``length``; the last one may be shorter. None: one range."""
+    step = length if block is None else block
+    for begin in range(0, length, step):
+        yield slice(begin, min(begin + step, length))
