@@ -4,6 +4,7 @@ python -m course_lib.recordings [name …]
 """
 
 import argparse
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -62,7 +63,119 @@ def softmax_passes() -> list[dict[str, Any]]:
     return rows
 
 
-RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {"softmax_passes": softmax_passes}
+def plain_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention as three lines of torch, [N, d]: the peer that every flash kernel is compared with."""
+    return torch.softmax(q @ k.T / math.sqrt(q.shape[1]), dim=-1) @ v
+
+
+def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """torch's own fused attention on one head [N, d]."""
+    return torch.nn.functional.scaled_dot_product_attention(q[None, None], k[None, None], v[None, None])[0, 0]
+
+
+def attention_one_head() -> list[dict[str, Any]]:
+    """One head, d = 64, N = 64 … 16,384, fp32 and fp16: seconds, largest error against float64, peak memory, each version."""
+    from course_lib.kernels.lite import flash_lite
+    from course_lib.kernels.online import flash_online
+
+    versions: dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.dtype, ...], dict[str, Any]]] = {
+        "standard": (plain_attention, (torch.float32, torch.float16), {}),
+        "sdpa": (sdpa, (torch.float32, torch.float16), {}),
+        "lite": (flash_lite, (torch.float32, torch.float16), {"input_precision": "tf32"}),
+        "online, tf32": (flash_online, (torch.float32,), {"input_precision": "tf32"}),
+        "online": (flash_online, (torch.float32, torch.float16), {"input_precision": "ieee"}),
+    }
+    rows = []
+    for power in measure.progress(range(6, 15), "N"):
+        n, d = 2**power, 64
+        torch.manual_seed(0)
+        inputs = [torch.randn(n, d, device="cuda") for _ in range(3)]
+        for dtype in (torch.float32, torch.float16):
+            q, k, v = (x.to(dtype) for x in inputs)
+            oracle = reference.attention(q, k, v)
+            for name, (attention, dtypes, options) in versions.items():
+                if dtype not in dtypes:
+                    continue
+                call = lambda f=attention, q=q, k=k, v=v, o=options: f(q, k, v, **o)  # type: ignore[misc]  # noqa: E731
+                rows.append(
+                    {
+                        "n": n,
+                        "d": d,
+                        "dtype": str(dtype).removeprefix("torch."),
+                        "algorithm": name,
+                        "max_error": measure.max_error(call(), oracle),
+                        "peak_bytes": measure.peak_bytes(call),
+                        "seconds": measure.seconds(call, repeats=25, graph=True).median,
+                    }
+                )
+    return rows
+
+
+def parallelism() -> list[dict[str, Any]]:
+    """fp16, N = 1,024, d = 64: our kernel with ever smaller blocks of queries, torch's fused one with ever more heads."""
+    from course_lib.kernels.online import flash_online
+
+    n, d, rows = 1024, 64, []
+    q, k, v = (torch.randn(n, d, device="cuda", dtype=torch.float16) for _ in range(3))
+    flops = 4 * n * n * d
+    for block_m in (16, 32, 64, 128):
+        time = measure.seconds(lambda b=block_m: flash_online(q, k, v, block_m=b), repeats=25, graph=True).median  # type: ignore[misc]
+        rows.append(
+            {
+                "vary": "block_m",
+                "value": block_m,
+                "programs": n // block_m,
+                "seconds": time,
+                "tflops": flops / time / 1e12,
+            }
+        )
+    for power in range(9):
+        heads = 2**power
+        x, y, z = (torch.randn(1, heads, n, d, device="cuda", dtype=torch.float16) for _ in range(3))
+        fused = torch.nn.functional.scaled_dot_product_attention
+        time = measure.seconds(lambda x=x, y=y, z=z: fused(x, y, z), repeats=25, graph=True).median  # type: ignore[misc]
+        rows.append(
+            {"vary": "heads", "value": heads, "programs": 0, "seconds": time, "tflops": heads * flops / time / 1e12}
+        )
+    return rows
+
+
+def matmul_tiles() -> list[dict[str, Any]]:
+    """C [4096, 4096] in fp16 by square tiles of 16 … 256, and by cuBLAS: seconds, error against float64, TFLOP/s."""
+    from course_lib.kernels.matmul import tiled_matmul
+
+    n = 4096
+    a, b = (torch.randn(n, n, device="cuda", dtype=torch.float16) for _ in range(2))
+    oracle = a.double() @ b.double()
+    calls: dict[int, Callable[[], torch.Tensor]] = {
+        block: lambda block=block: tiled_matmul(a, b, block, block, 32)
+        for block in (16, 32, 64, 128, 256)  # type: ignore[misc]
+    }
+    calls[0] = lambda: a @ b
+    rows = []
+    for block, call in calls.items():
+        time = measure.seconds(call, repeats=15).median
+        error = measure.max_error(call(), oracle)
+        name = "tiled" if block else "cuBLAS"
+        rows.append(
+            {
+                "n": n,
+                "algorithm": name,
+                "block": block,
+                "seconds": time,
+                "tflops": 2 * n**3 / time / 1e12,
+                "max_error": error,
+            }
+        )
+    return rows
+
+
+RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "softmax_passes": softmax_passes,
+    "attention_one_head": attention_one_head,
+    "parallelism": parallelism,
+    "matmul_tiles": matmul_tiles,
+}
 
 
 def main() -> int:

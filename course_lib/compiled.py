@@ -1,0 +1,239 @@
+"""What the compiler says of a kernel, without a GPU: shared memory, registers, spills, matrix instructions.
+
+    inspect(flash_online, matrix(1024, 64), matrix(1024, 64), matrix(1024, 64), block_m=128, arch=90)
+
+The launcher runs in a child process in which every kernel launch is caught and compiled for sm_80 or sm_90 instead of
+run. Only shapes and dtypes matter, so the tensors may be on the meta device: ``matrix`` makes one. Answers are cached.
+"""
+
+import hashlib
+import inspect as python_inspect
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from course_lib import checks, data, runtime
+
+ARCHITECTURES = {80: "A100", 90: "H100 and H200"}
+
+
+class Compiled(NamedTuple):
+    """The compiler's report on one kernel. Sizes in bytes; registers for each thread; instruction counts are static."""
+
+    kernel: str
+    arch: int
+    shared_bytes: int
+    registers: int
+    spilled_bytes: int
+    mma: int
+    wgmma: int
+    threads: int
+    seconds: float
+
+    def fits(self, gpu: data.Gpu) -> bool:
+        """Whether a block's shared memory is within what ``gpu`` gives to one."""
+        return self.shared_bytes <= gpu.shared_bytes_per_block
+
+
+class CompileError(RuntimeError):
+    """The compiler refused the kernel; the message is the compiler's."""
+
+
+def matrix(rows: int, cols: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
+    """A stand-in for a [rows, cols] tensor: a shape and a dtype without numbers."""
+    return torch.empty(checks.positive_int("rows", rows), checks.positive_int("cols", cols), dtype=dtype, device="meta")
+
+
+def inspect(launcher: Callable[..., Any], *args: Any, arch: int = 90, **kwargs: Any) -> Compiled:
+    """Compile the (last) kernel that ``launcher(*args, **kwargs)`` launches, for sm_80 or sm_90.
+
+    Raises ValueError for another architecture, the launcher's own errors for bad arguments, CompileError if the
+    compiler gives up, KernelsUnavailableError without Triton. The first answer takes seconds; it is cached.
+    """
+    return inspect_all([(launcher, args, kwargs)], arch)[0]
+
+
+def inspect_all(
+    calls: Sequence[tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]], arch: int = 90
+) -> list[Compiled]:
+    """As ``inspect`` for many (launcher, args, kwargs) at once: one child process compiles those that are not cached."""
+    runtime.require_kernels()
+    checks.one_of("arch", arch, list(ARCHITECTURES))
+    keys = [_key(launcher, args, kwargs, arch) for launcher, args, kwargs in calls]
+    cache = _read_cache()
+    missing = [i for i, key in enumerate(keys) if key not in cache]
+    if missing:
+        found = _compile_in_child([calls[i] for i in missing], arch)
+        for i, result in zip(missing, found, strict=True):
+            if isinstance(result, Exception):
+                raise result
+            cache[keys[i]] = list(result)
+        _write_cache({keys[i]: cache[keys[i]] for i in missing})
+    return [Compiled(*cache[key]) for key in keys]
+
+
+# --- the cache ---
+
+
+def _cache_path() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flash-attention-course" / "compiled.json"
+
+
+def _read_cache() -> dict[str, list[Any]]:
+    try:
+        return json.loads(_cache_path().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _write_cache(new: dict[str, list[Any]]) -> None:
+    """Add to the cache; a folder that cannot be written only costs the next caller its seconds again."""
+    try:
+        _cache_path().parent.mkdir(parents=True, exist_ok=True)
+        partial = _cache_path().with_suffix(f".{os.getpid()}")
+        partial.write_text(json.dumps(_read_cache() | new), encoding="utf-8")
+        partial.replace(_cache_path())
+    except OSError:
+        return
+
+
+def _describe(x: Any) -> Any:
+    return ["tensor", list(x.shape), str(x.dtype), list(x.stride())] if isinstance(x, torch.Tensor) else x
+
+
+def _key(launcher: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], arch: int) -> str:
+    """All that the answer depends on: the kernel's file and the shared ones, the call, the compiler."""
+    files = {
+        python_inspect.getsourcefile(launcher) or "",
+        str(Path(__file__).parent / "kernels" / "__init__.py"),
+        __file__,
+    }
+    sources = [Path(file).read_text(encoding="utf-8") for file in sorted(files)]
+    call = [launcher.__qualname__, [_describe(x) for x in args], {k: _describe(x) for k, x in sorted(kwargs.items())}]
+    text = json.dumps([call, arch, version("triton"), sources])
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+# --- the child process ---
+
+
+def _compile_in_child(calls: Sequence[Any], arch: int) -> list[Any]:
+    plain = [(f, [_meta(x) for x in args], {k: _meta(x) for k, x in kwargs.items()}) for f, args, kwargs in calls]
+    with tempfile.TemporaryDirectory() as folder:
+        question, answer = Path(folder) / "calls", Path(folder) / "answer"
+        question.write_bytes(pickle.dumps((plain, arch)))
+        environment = os.environ | {"TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": ""}
+        command = [sys.executable, "-m", "course_lib.compiled", str(question), str(answer)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise CompileError(done.stderr.strip()[-2000:])
+        return pickle.loads(answer.read_bytes())
+
+
+def _meta(x: Any) -> Any:
+    return x.to("meta") if isinstance(x, torch.Tensor) else x
+
+
+def _child(question: Path, answer: Path) -> None:
+    # The kernels are to be compiled although no GPU is there, on tensors that hold no numbers.
+    runtime.lane = lambda: "GPU"  # type: ignore[assignment]
+    runtime.device = lambda: torch.device("meta")
+    import triton
+
+    caught: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+
+    def catch(kernel: Any, grid: Any) -> Callable[..., None]:
+        return lambda *args, **options: caught.append((kernel, args, options))
+
+    triton.runtime.jit.JITFunction.__getitem__ = catch
+    from course_lib import compiled as library
+
+    calls, arch = pickle.loads(question.read_bytes())
+    results: list[Any] = []
+    for launcher, args, kwargs in calls:
+        caught.clear()
+        try:
+            launcher(*args, **kwargs)
+            results.append(library._compile(*caught[-1], arch))
+        except Exception as error:
+            plain = isinstance(error, ValueError | TypeError | library.CompileError)
+            results.append(error if plain else library.CompileError(f"{type(error).__name__}: {error}"))
+    answer.write_bytes(pickle.dumps(results))
+
+
+_TYPE = {torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float64: "*fp64"}
+
+
+def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: int) -> Compiled:
+    """Compile one caught launch with the specialisation that a real launch would get (16-byte pointers, 16 | integers)."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    launch_options = {name: options.pop(name) for name in ("num_warps", "num_stages") if name in options}
+    bound = dict(zip(kernel.arg_names, args)) | options
+    signature: dict[str, str] = {}
+    constants: dict[str, Any] = {}
+    attributes: dict[tuple[int, ...], list[Any]] = {}
+    for i, name in enumerate(kernel.arg_names):
+        value = bound[name]
+        if kernel.params[i].is_constexpr or (isinstance(value, int) and value == 1):
+            signature[name], constants[name] = "constexpr", value
+        elif isinstance(value, torch.Tensor):
+            signature[name], attributes[(i,)] = _TYPE[value.dtype], [["tt.divisibility", 16]]
+        elif isinstance(value, int):
+            signature[name] = "i32"
+            if value % 16 == 0:
+                attributes[(i,)] = [["tt.divisibility", 16]]
+        else:
+            signature[name] = "fp32"
+    begin = time.perf_counter()
+    source = ASTSource(kernel, signature, constants, attributes)
+    binary = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=launch_options)
+    seconds = time.perf_counter() - begin
+    ptx = binary.asm["ptx"]
+    registers, spilled = _ptxas_report(ptx, arch)
+    return Compiled(
+        kernel=kernel.__name__.strip("_"),
+        arch=arch,
+        shared_bytes=binary.metadata.shared,
+        registers=registers,
+        spilled_bytes=spilled,
+        mma=len(re.findall(r"\bmma\.sync", ptx)),
+        wgmma=len(re.findall(r"\bwgmma\.mma_async", ptx)),
+        threads=32 * binary.metadata.num_warps,
+        seconds=round(seconds, 2),
+    )
+
+
+def _ptxas_report(ptx: str, arch: int) -> tuple[int, int]:
+    """(registers, spilled bytes) for each thread, from the assembler that comes with Triton."""
+    import triton
+
+    ptxas = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.ptx"
+        source.write_text(ptx)
+        target = f"--gpu-name=sm_{arch}{'a' if arch >= 90 else ''}"
+        command = [str(ptxas), "-v", target, str(source), "-o", str(Path(folder) / "kernel.cubin")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    report = done.stderr + done.stdout
+    registers = re.search(r"Used (\d+) registers", report)
+    if registers is None:
+        raise CompileError(f"the assembler gave no report: {report.strip()[-500:]}")
+    return int(registers.group(1)), sum(map(int, re.findall(r"(\d+) bytes spill", report)))
+
+
+if __name__ == "__main__":
+    _child(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,69 @@
+"""What the compiler says, with no GPU: shared memory, registers, spills, matrix instructions."""
+
+import pytest
+import torch
+
+from course_lib import compiled, data
+from course_lib.compiled import inspect, matrix
+from course_lib.kernels.matmul import tiled_matmul
+from course_lib.kernels.online import flash_online
+
+pytestmark = pytest.mark.kernel
+M = matrix(1024, 64)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def test_hopper_uses_wgmma_and_ampere_uses_mma() -> None:
+    hopper, ampere = inspect(flash_online, M, M, M, arch=90), inspect(flash_online, M, M, M, arch=80)
+    assert (hopper.wgmma > 0, hopper.mma) == (True, 0)
+    assert (ampere.mma > 0, ampere.wgmma) == (True, 0)
+    # Q, K and V tiles of 64×64 halves in flight: at least three, and all of them fit everywhere.
+    for report in (hopper, ampere):
+        assert report.shared_bytes >= 3 * 64 * 64 * 2
+        assert report.spilled_bytes == 0
+        assert 32 <= report.registers <= 255
+        assert report.fits(data.gpu("A100-40"))
+        assert (report.kernel, report.threads) == ("online_kernel", 128)
+
+
+def test_larger_tiles_take_more_shared_memory_until_they_do_not_fit() -> None:
+    d128 = [matrix(1024, 128)] * 3
+    calls = [(flash_online, d128, {"block_m": m, "block_n": n}) for m, n in ((16, 16), (64, 64), (64, 128))]
+    sizes = [report.shared_bytes for report in compiled.inspect_all(calls, arch=80)]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] > data.gpu("RTX 4090").shared_bytes_per_block
+
+
+def test_the_second_answer_comes_from_the_cache(monkeypatch) -> None:
+    first = inspect(tiled_matmul, M, matrix(64, 32), block_m=16, block_n=16, block_k=16)
+    monkeypatch.setattr(compiled, "_compile_in_child", lambda *_: pytest.fail("compiled again"))
+    assert inspect(tiled_matmul, M, matrix(64, 32), block_m=16, block_n=16, block_k=16) == first
+    with pytest.raises(pytest.fail.Exception, match="compiled again"):
+        inspect(tiled_matmul, M, matrix(64, 32), block_m=16, block_n=16, block_k=32)
+
+
+def test_a_broken_or_unwritable_cache_costs_time_only(tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "flash-attention-course"
+    folder.mkdir()
+    (folder / "compiled.json").write_text("{broken")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiled._read_cache() == {}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "flash-attention-course" / "compiled.json"))
+    compiled._write_cache({"key": [1]})
+    assert compiled._read_cache() == {}
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="arch is 70; choose one of 80, 90"):
+        inspect(flash_online, M, M, M, arch=70)
+    with pytest.raises(ValueError, match="block_m is 20; pass a power of two"):
+        inspect(flash_online, M, M, M, block_m=20)
+    with pytest.raises(ValueError, match="q has head dimension 64 but k has 32"):
+        inspect(flash_online, M, matrix(8, 32), matrix(8, 32))
+    with pytest.raises(ValueError, match="rows is 0"):
+        matrix(0, 4)
+    assert M.dtype == torch.float16

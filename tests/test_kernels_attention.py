@@ -1,0 +1,215 @@
+"""The Lite and Online kernels and the tiled matmul: the float64 oracle, hard inputs, and every refusal."""
+
+import math
+
+import pytest
+import torch
+
+from course_lib import algorithms, compiled, data, measure, reference, runtime
+from course_lib.kernels.lite import flash_lite
+from course_lib.kernels.matmul import tiled_matmul
+from course_lib.kernels.online import flash_online
+
+pytestmark = pytest.mark.kernel
+DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
+LENGTHS = [1, 2, 63, 64, 65, 127, 200, 512, 1024] + ([4096, 16_384] if GPU else [])
+HEADS, BLOCKS = [16, 32, 64, 128], [16, 32, 64, 128]
+# (dtype, how fp32 is multiplied); what plain torch is compared at, and the floor under its error.
+KINDS = [(torch.float32, "ieee"), (torch.float16, "ieee")]
+KINDS += [(torch.float32, "tf32"), (torch.bfloat16, "ieee")] if GPU else []
+FLOOR = {"ieee": {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}, "tf32": {torch.float32: 1e-3}}
+INPUTS = ["normal", "times ten", "far below zero", "late spike", "equal rows"]
+# In the interpreter every block size meets the short, ragged lengths; only 64×64 meets the long ones.
+CASES = [
+    (kind, d, block_m, block_n)
+    for kind in KINDS
+    for d in HEADS
+    for block_m in BLOCKS
+    for block_n in BLOCKS
+    if GPU or (block_m, block_n) == (64, 64) or d == 32
+]
+
+
+def inputs(name: str, n: int, d: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    q, k, v = (torch.randn(n, d, device=DEVICE) for _ in range(3))
+    if name == "times ten":
+        q, k, v = 10 * q, k, 10 * v
+    elif name == "far below zero":
+        q, k = q.abs() + 3, -k.abs() - 3
+    elif name == "late spike":
+        k[-1] = 4 * q[0]
+    elif name == "equal rows":
+        q, k = q[:1].expand(n, d).contiguous(), k[:1].expand(n, d).contiguous()
+    return q.to(dtype), k.to(dtype), v.to(dtype)
+
+
+def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(q @ k.T / math.sqrt(q.shape[1]), dim=-1) @ v
+
+
+def lite_closed_form(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_n: int) -> torch.Tensor:
+    """The sum of one float64 attention for each block of keys."""
+    return sum(reference.attention(q, kb, vb) for kb, vb in zip(k.split(block_n), v.split(block_n)))  # type: ignore[return-value]
+
+
+def allowed(q, k, v, oracle: torch.Tensor, precision: str) -> float:
+    """The rule of FlashAttention's own tests: twice the error of plain torch in the same format, and a floor."""
+    form = torch.float16 if precision == "tf32" else q.dtype  # tf32 and fp16 both keep 10 bits
+    error = measure.max_error(plain(q.to(form), k.to(form), v.to(form)), oracle)
+    scale = max(1.0, float(v.float().abs().max()))
+    return 2 * (error if math.isfinite(error) else 0.0) + scale * FLOOR[precision][q.dtype]
+
+
+def fits(q: torch.Tensor, block_m: int, block_n: int, precision: str) -> bool:
+    """What the compiler predicts for this device; the launch has to agree."""
+    report = compiled.inspect(flash_online, q, q, q, block_m, block_n, precision, arch=90)
+    return report.shared_bytes <= torch.cuda.get_device_properties(0).shared_memory_per_block_optin
+
+
+@pytest.mark.parametrize(("kind", "d", "block_m", "block_n"), CASES, ids=str)
+def test_online_is_attention_and_lite_is_the_sum_of_block_averages(kind, d, block_m, block_n) -> None:
+    dtype, precision = kind
+    everything = GPU or (block_m, block_n) == (64, 64)
+    for n in LENGTHS if everything else LENGTHS[:7]:
+        for name in INPUTS if everything else INPUTS[3:4]:
+            q, k, v = inputs(name, n, d, dtype)
+            if GPU and not fits(q, block_m, block_n, precision):
+                with pytest.raises(ValueError, match="the tiles do not fit this GPU"):
+                    flash_online(q, k, v, block_m, block_n, precision)
+                return
+            online = flash_online(q, k, v, block_m, block_n, precision)
+            oracle = reference.attention(q, k, v)
+            bound = allowed(q, k, v, oracle, precision)
+            assert measure.max_error(online, oracle) <= bound, (n, name)
+            if n <= 1024:
+                lite, expected = flash_lite(q, k, v, block_m, block_n, precision), lite_closed_form(q, k, v, block_n)
+                terms = math.ceil(n / block_n)
+                assert measure.max_error(lite, expected) <= terms * bound + 1e-3 * terms * (dtype != torch.float32), (
+                    n,
+                    name,
+                )
+
+
+def test_lite_is_right_exactly_if_there_is_one_block_of_keys() -> None:
+    for n, block_n, right in ((64, 64, True), (65, 64, False), (128, 128, True), (128, 64, False)):
+        q, k, v = inputs("normal", n, 32, torch.float32)
+        error = measure.max_error(flash_lite(q, k, v, 32, block_n), reference.attention(q, k, v))
+        assert (error < 1e-5) == right
+        assert right or error > 0.1
+
+
+def test_queries_and_keys_of_different_number_and_odd_head_sizes() -> None:
+    for n_q, n_k, d in ((1, 100, 16), (70, 3, 48), (33, 65, 8), (5, 5, 1), (20, 40, 200)):
+        q, k, v = (
+            torch.randn(n_q, d, device=DEVICE),
+            torch.randn(n_k, d, device=DEVICE),
+            torch.randn(n_k, d, device=DEVICE),
+        )
+        oracle = reference.attention(q, k, v)
+        assert measure.max_error(flash_online(q, k, v, 16, 32), oracle) < 1e-5
+        assert measure.max_error(algorithms.online_attention(q.cpu(), k.cpu(), v.cpu(), 16, 32).output, oracle) < 1e-5
+
+
+def test_rows_may_have_a_stride() -> None:
+    q, k, v = torch.randn(50, 3, 16, device=DEVICE).unbind(1)
+    assert not q.is_contiguous()
+    assert measure.max_error(flash_online(q, k, v, 16, 16), reference.attention(q, k, v)) < 1e-5
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (64, 64, 64), (70, 33, 50), (16, 129, 100)])
+@pytest.mark.parametrize("blocks", [(16, 16, 16), (32, 64, 16), (64, 32, 64)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_tiled_matmul(m, n, k, blocks, dtype) -> None:
+    a, b = torch.randn(m, k, device=DEVICE).to(dtype), torch.randn(k, n, device=DEVICE).to(dtype)
+    oracle = a.double() @ b.double()
+    plain_error = measure.max_error(a @ b, oracle)
+    assert measure.max_error(tiled_matmul(a, b, *blocks), oracle) <= 2 * plain_error + FLOOR["ieee"][dtype] * k**0.5
+    simulated = algorithms.tiled_matmul(a.cpu(), b.cpu(), *blocks).output
+    assert measure.max_error(simulated, oracle) <= 2 * plain_error + FLOOR["ieee"][dtype] * k**0.5
+
+
+X = torch.randn(8, 16, device=DEVICE)
+BAD = [
+    ((X[0], X, X), {}, ValueError, r"q has shape \[16\]; pass a tensor with 2 dimensions"),
+    ((X.tolist(), X, X), {}, TypeError, "q is a list; pass a torch.Tensor"),
+    ((X, X[:, :8], X), {}, ValueError, "q has head dimension 16 but k has 8"),
+    ((X, X, X[:4]), {}, ValueError, "k has 8 rows but v has 4"),
+    ((X, X, X[:, :8]), {}, ValueError, "v has head dimension 8 but q and k have 16"),
+    ((X, X.half(), X), {}, TypeError, "q is torch.float32 but k is torch.float16"),
+    ((X, X.to("meta"), X), {}, ValueError, "but k is on meta"),
+    ((X.to("meta"),) * 3, {}, ValueError, "q is on meta, but kernels run on"),
+    ((X.double(),) * 3, {}, TypeError, "q is torch.float64; kernels take float32, float16"),
+    ((X.long(),) * 3, {}, TypeError, "q has dtype torch.int64"),
+    ((X[:0], X, X), {}, ValueError, "q is empty"),
+    (
+        (X, torch.randn(16, 8, device=DEVICE).T, X),
+        {},
+        ValueError,
+        r"k has strides \[1, 8\]; its last dimension must be contiguous",
+    ),
+    (
+        (torch.randn(4, 300, device=DEVICE),) * 3,
+        {},
+        ValueError,
+        "the head dimension is 300; this kernel takes at most 256",
+    ),
+    ((X, X, X), {"block_m": 8}, ValueError, "block_m is 8; pass a power of two of at least 16"),
+    ((X, X, X), {"block_n": 48}, ValueError, "block_n is 48; pass a power of two"),
+    ((X, X, X), {"block_n": 0}, ValueError, "block_n is 0"),
+    ((X, X, X), {"block_m": -64}, ValueError, "block_m is -64"),
+    ((X, X, X), {"block_m": 64.0}, TypeError, "block_m is 64.0"),
+    ((X, X, X), {"input_precision": "fp32"}, ValueError, "input_precision is 'fp32'; choose one of 'ieee', 'tf32'"),
+]
+
+
+@pytest.mark.parametrize(("args", "options", "error", "message"), BAD)
+@pytest.mark.parametrize("kernel", [flash_lite, flash_online])
+def test_bad_attention_input(kernel, args, options, error, message) -> None:
+    with pytest.raises(error, match=message):
+        kernel(*args, **options)
+    flash_online(X, X, X, 16, 16)  # the process is alive, the next launch works
+
+
+def test_bad_matmul_input() -> None:
+    with pytest.raises(ValueError, match="a has 16 columns but b has 8 rows"):
+        tiled_matmul(X, X)
+    with pytest.raises(ValueError, match="block_k is 8; pass a power of two of at least 16"):
+        tiled_matmul(X, X.T.contiguous(), block_k=8)
+    with pytest.raises(TypeError, match=r"a is torch.float32 but b is torch.float16"):
+        tiled_matmul(X, X.T.contiguous().half())
+
+
+def test_bf16_runs_on_a_gpu_and_is_refused_with_the_reason_on_the_interpreter() -> None:
+    q = X.bfloat16()
+    if GPU:
+        assert measure.max_error(flash_online(q, q, q), reference.attention(q, q, q)) < 2e-2
+    else:
+        with pytest.raises(TypeError, match="q is bfloat16, whose arithmetic Triton's interpreter gets wrong"):
+            flash_online(q, q, q)
+
+
+@pytest.mark.skipif(not GPU, reason="shared memory has a limit on a GPU only")
+def test_a_tile_that_does_not_fit_is_a_clear_error_and_the_compiler_predicted_it() -> None:
+    from course_lib.kernels import online
+
+    gpu = data.gpu("H200")
+    for d, block_m, block_n in (
+        (64, 64, 64),
+        (64, 128, 128),
+        (128, 64, 64),
+        (128, 128, 64),
+        (256, 128, 128),
+        (256, 64, 64),
+    ):
+        q = torch.randn(256, d, device=DEVICE, dtype=torch.float16)
+        predicted = compiled.inspect(flash_online, q, q, q, block_m, block_n, arch=90)
+        if not predicted.fits(gpu):
+            with pytest.raises(ValueError, match=r"the tiles do not fit this GPU: .*pass smaller blocks than block_m="):
+                flash_online(q, q, q, block_m, block_n)
+            continue
+        o = torch.empty_like(q)
+        strides = [x.stride(0) for x in (q, q, q, o)]
+        launched = online._online_kernel[(2,)](
+            q, q, q, o, 256, 256, *strides, 0.1, D=d, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=d, PRECISION="ieee"
+        )
+        assert launched.metadata.shared == predicted.shared_bytes, (d, block_m, block_n)
