@@ -7,6 +7,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ def softmax_passes() -> list[dict[str, Any]]:
         oracle = reference.softmax(x[:4])
         for name, call in calls.items():
             error = measure.max_error(call(x[:4], v), oracle @ v.double() if name == "fused" else oracle)
-            time = measure.seconds(lambda call=call, x=x, v=v: call(x, v))  # type: ignore[misc]
+            time = measure.seconds(partial(call, x, v))
             rows.append(
                 {
                     "n": n,
@@ -96,7 +97,7 @@ def attention_one_head() -> list[dict[str, Any]]:
             for name, (attention, dtypes, options) in versions.items():
                 if dtype not in dtypes:
                     continue
-                call = lambda f=attention, q=q, k=k, v=v, o=options: f(q, k, v, **o)  # type: ignore[misc]  # noqa: E731
+                call = partial(attention, q, k, v, **options)
                 rows.append(
                     {
                         "n": n,
@@ -119,7 +120,8 @@ def parallelism() -> list[dict[str, Any]]:
     q, k, v = (torch.randn(n, d, device="cuda", dtype=torch.float16) for _ in range(3))
     flops = 4 * n * n * d
     for block_m in (16, 32, 64, 128):
-        time = measure.seconds(lambda b=block_m: flash_online(q, k, v, block_m=b), repeats=25, graph=True).median  # type: ignore[misc]
+        call = partial(flash_online, q, k, v, block_m=block_m)
+        time = measure.seconds(call, repeats=25, graph=True).median
         rows.append(
             {
                 "vary": "block_m",
@@ -132,8 +134,8 @@ def parallelism() -> list[dict[str, Any]]:
     for power in range(9):
         heads = 2**power
         x, y, z = (torch.randn(1, heads, n, d, device="cuda", dtype=torch.float16) for _ in range(3))
-        fused = torch.nn.functional.scaled_dot_product_attention
-        time = measure.seconds(lambda x=x, y=y, z=z: fused(x, y, z), repeats=25, graph=True).median  # type: ignore[misc]
+        call = partial(torch.nn.functional.scaled_dot_product_attention, x, y, z)
+        time = measure.seconds(call, repeats=25, graph=True).median
         rows.append(
             {"vary": "heads", "value": heads, "programs": 0, "seconds": time, "tflops": heads * flops / time / 1e12}
         )
@@ -147,10 +149,9 @@ def matmul_tiles() -> list[dict[str, Any]]:
     n = 4096
     a, b = (torch.randn(n, n, device="cuda", dtype=torch.float16) for _ in range(2))
     oracle = a.double() @ b.double()
-    calls: dict[int, Callable[[], torch.Tensor]] = {
-        block: lambda block=block: tiled_matmul(a, b, block, block, 32)
-        for block in (16, 32, 64, 128, 256)  # type: ignore[misc]
-    }
+    calls: dict[int, Callable[[], torch.Tensor]] = {}
+    for block in (16, 32, 64, 128, 256):
+        calls[block] = partial(tiled_matmul, a, b, block, block, 32)
     calls[0] = lambda: a @ b
     rows = []
     for block, call in calls.items():
