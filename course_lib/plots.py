@@ -39,8 +39,9 @@ def heatmap(
     cols: Sequence[str] = (),
     digits: int = 2,
     vmax: float | None = None,
+    mark: int | None = None,
 ) -> Axes:
-    """A small matrix as coloured cells with its numbers in them."""
+    """A small matrix as coloured cells with its numbers in them; row ``mark`` is framed."""
     values = matrix.double()
     top = float(values.abs().max()) if vmax is None else vmax
     ax.imshow(values.numpy(), cmap="cividis", vmin=-top if bool((values < 0).any()) else 0, vmax=top, aspect="auto")
@@ -49,6 +50,8 @@ def heatmap(
         value = float(values[i, j])
         dark = (value - low) / (top - low or 1) < 0.55
         ax.text(j, i, f"{value:.{digits}f}", ha="center", va="center", color="white" if dark else "black", fontsize=12)
+    if mark is not None:
+        ax.add_patch(Rectangle((-0.5, mark - 0.5), values.shape[1], 1, fill=False, edgecolor=RED, lw=4))
     ax.set_xticks(range(len(cols)), cols)
     ax.set_yticks(range(len(rows)), rows)
     ax.grid(False)
@@ -65,9 +68,8 @@ def matrix_shapes(ax: Axes, n: int, d: int) -> Axes:
         ax.text(left + width / 2, n * 1.05, f"{name}\n{n:,}×{width:,}", ha="center", va="bottom", fontsize=12)
         left += width + gap
     ax.set_xlim(-gap / 2, left - gap / 2)
-    ax.set_ylim(n * 1.02, -0.02 * n)
-    ax.set_ylim(-0.02 * n, n * 1.35)
-    ax.set_aspect("auto")
+    ax.set_ylim(-0.02 * n, n * 1.3)
+    ax.set_aspect("equal")
     ax.axis("off")
     return ax
 
@@ -78,32 +80,22 @@ def matrix_shapes(ax: Axes, n: int, d: int) -> Axes:
 def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
     """Size against bandwidth of SRAM (all SMs) and HBM, one pair of points joined by a line for each GPU."""
     for gpu in gpus:
+        sram = (gpu.sram_bytes, gpu.sram_bytes_per_s / 1e12)
+        hbm = (gpu.hbm_gb * 1e9, gpu.hbm_bytes_per_s / 1e12)
+        ax.plot(*zip(sram, hbm), color="#BBBBBB", lw=1.2, zorder=1)
         ax.plot(
-            [gpu.sram_bytes, gpu.hbm_gb * 1e9],
-            [gpu.sram_bytes_per_s / 1e12, gpu.hbm_bytes_per_s / 1e12],
-            color="#BBBBBB",
-            lw=1.2,
-            zorder=1,
+            *sram, "o", color=GREEN, ms=10, label="SRAM (L1 and shared memory, all SMs)" if gpu is gpus[0] else None
         )
-    ax.scatter(
-        [g.sram_bytes for g in gpus],
-        [g.sram_bytes_per_s / 1e12 for g in gpus],
-        s=90,
-        color=GREEN,
-        marker="o",
-        label="SRAM (L1 and shared memory, all SMs)",
-        zorder=2,
-    )
-    ax.scatter(
-        [g.hbm_gb * 1e9 for g in gpus],
-        [g.hbm_bytes_per_s / 1e12 for g in gpus],
-        s=90,
-        color=RED,
-        marker="s",
-        label="HBM / GDDR",
-        zorder=2,
-    )
-    ax.set(xscale="log", yscale="log", xlabel="size (bytes)", ylabel="bandwidth (TB/s)")
+        ax.plot(*hbm, "s", color=RED, ms=9, label="HBM / GDDR" if gpu is gpus[0] else None)
+        side = {
+            "RTX 3090": (-8, 4, "right"),
+            "RTX 4090": (0, 10, "center"),
+            "V100": (8, -4, "left"),
+            "L40S": (8, -14, "left"),
+        }
+        x, y, align = side.get(gpu.name, (8, -4, "left"))
+        ax.annotate(gpu.name, hbm, xytext=(x, y), textcoords="offset points", ha=align, fontsize=11)
+    ax.set(xscale="log", yscale="log", xlabel="size (bytes)", ylabel="bandwidth (TB/s)", xlim=(2e6, 1.2e12))
     ax.legend(loc="lower left")
     return ax
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,9 +107,15 @@ def traffic(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> Traffic:
 
     On the interpreter lane any callable will do. On the GPU lane the call is repeated in a child process, interpreted,
     on CPU copies of the tensors; ``launcher`` then has to be a function that can be imported.
-    Raises OutOfRangeError, naming the tensor, for an access outside of it; errors of the launcher pass through.
+    Raises OutOfRangeError, naming the tensor, for an access outside of it; errors of the launcher pass through;
+    KernelsUnavailableError without Triton, or with 3.6, whose interpreter is broken.
     """
     runtime.require_kernels()
+    if version("triton").startswith("3.6"):
+        raise runtime.KernelsUnavailableError(
+            f"counting bytes needs Triton's interpreter of 3.7 or later; {version('triton')} is installed, whose "
+            "interpreter fails on loops with a runtime bound (its compiler is fine). Pass shapes to course_lib.cost instead."
+        )
     if runtime.lane() == "GPU":
         return _in_child(launcher, args, kwargs)
     with _listening() as listener:

@@ -26,7 +26,9 @@ CASES = [
     for d in HEADS
     for block_m in BLOCKS
     for block_n in BLOCKS
-    if GPU or (block_m, block_n) == (64, 64) or d == 32
+    if ((block_m, block_n) == (64, 64) or d == 32 or GPU)
+    # IEEE products of large fp32 tiles run on the plain cores: the compiler takes minutes over each, and spills.
+    and not (kind == (torch.float32, "ieee") and max(block_m, block_n) == 128 and d > 32)
 ]
 
 
@@ -56,8 +58,11 @@ def allowed(q, k, v, oracle: torch.Tensor, precision: str) -> float:
     """The rule of FlashAttention's own tests: twice the error of plain torch in the same format, and a floor."""
     form = torch.float16 if precision == "tf32" else q.dtype  # tf32 and fp16 both keep 10 bits
     error = measure.max_error(plain(q.to(form), k.to(form), v.to(form)), oracle)
-    scale = max(1.0, float(v.float().abs().max()))
-    return 2 * (error if math.isfinite(error) else 0.0) + scale * FLOOR[precision][q.dtype]
+    largest_v = max(1.0, float(v.float().abs().max()))
+    # Scores are sums in fp32 in some order. Moving each by one rounding moves the output by up to eps · max|S| · max|V|.
+    largest_score = float((q.double() @ k.double().T).abs().max()) / math.sqrt(q.shape[1])
+    order_of_sums = torch.finfo(torch.float32).eps * largest_score
+    return 2 * (error if math.isfinite(error) else 0.0) + largest_v * (FLOOR[precision][q.dtype] + order_of_sums)
 
 
 def fits(q: torch.Tensor, block_m: int, block_n: int, precision: str) -> bool:

@@ -1,5 +1,7 @@
 """Bytes counted by listening to the interpreter: equal to the simulated memory and the closed forms, to the byte."""
 
+from importlib.metadata import version
+
 import pytest
 import torch
 
@@ -11,7 +13,12 @@ from course_lib.kernels.online import flash_online
 from course_lib.kernels.softmax import offline_softmax, online_softmax, softmax_average
 from course_lib.traffic import OutOfRangeError, traffic
 
-pytestmark = pytest.mark.kernel
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.skipif(
+        version("triton").startswith("3.6"), reason="the interpreter of Triton 3.6 fails on runtime loop bounds"
+    ),
+]
 DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
 # On a GPU each count starts a child process; a few shapes are enough there.
 SHAPES = [(1, 1, 16), (64, 64, 64), (65, 65, 32), (100, 100, 40), (33, 127, 16), (128, 50, 128)][: 2 if GPU else None]
