@@ -1,5 +1,6 @@
 """Shows code of the library on a page, highlighted, straight from its file."""
 
+import difflib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -18,3 +19,10 @@ def source(thing: Callable[..., Any]) -> Markdown:
     path = Path(inspect.getsourcefile(function) or "").resolve()
     where = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
     return Markdown(f"`{where}`\n\n```python\n{inspect.getsource(function)}```")
+
+
+def difference(old: Callable[..., Any], new: Callable[..., Any]) -> Markdown:
+    """The lines in which the sources of two functions or kernels differ, as a highlighted diff."""
+    a, b = (inspect.getsource(getattr(thing, "fn", thing)).splitlines() for thing in (old, new))
+    lines = [line for line in difflib.unified_diff(a, b, n=1, lineterm="") if not line.startswith(("---", "+++"))]
+    return Markdown("```diff\n" + "\n".join(lines) + "\n```")

@@ -197,7 +197,8 @@ def lines(
     """One line for each algorithm over x, both axes logarithmic."""
     for name, y in series.items():
         key = name.split(",")[0].split(" (")[0]
-        ax.plot(x, y, marker=MARKER.get(key, "o"), color=ALGORITHM.get(key, GREY), label=name)
+        dashes = "--" if "," in name else "-"  # a variant of an algorithm keeps its colour
+        ax.plot(x, y, dashes, marker=MARKER.get(key, "o"), color=ALGORITHM.get(key, GREY), label=name)
     ax.set_xscale("log", base=base)
     ax.set_yscale("log")
     ax.set(xlabel=xlabel, ylabel=ylabel)
@@ -259,6 +260,29 @@ def online_step(ax: Axes, scores: Sequence[float], step: int, block: int = 1) ->
     new = state.l - before.l * factor
     ax.set_title(f"l = {before.l:.4g} × {factor:.4g} + {new:.4g} = {state.l:.4g}", loc="left")
     return f"after {seen} of {len(scores)}: m = {state.m:.4g}, l = {state.l:.4g} (the old sum was multiplied by {factor:.4g})"
+
+
+def key_blocks(axes: Sequence[Axes], scores: torch.Tensor, values: torch.Tensor, block: int) -> str:
+    """One query's m, l and o over its blocks of keys, with the correction factors; scores [n], values [n, dv]."""
+    state, history = softmax.start(scores, values), []
+    for x, v in zip(scores.split(block), values.split(block)):
+        before, state = state, softmax.update(state, x, v)
+        factor = float(softmax.correction(before.m[None], state.m[None])[0])
+        history.append((float(x.max()), float(state.m), factor, float(state.l), float(softmax.output(state)[0])))
+    best, m, factors, l, o = (list(column) for column in zip(*history))
+    at = range(len(history))
+    axes[0].bar(at, best, color=SKY, label="largest score of the block")
+    axes[0].step(at, m, where="mid", color=RED, label="m")
+    axes[1].bar(at, factors, color=ORANGE)
+    axes[2].plot(at, l, "o-", color=BLUE)
+    axes[3].plot(at, o, "o-", color=BLACK, label="o / l so far")
+    final = float(softmax.average(scores, values, len(scores))[0])
+    axes[3].axhline(final, color=GREEN, ls="--", label="attention")
+    for ax, label in zip(axes, ("score", "correction factor", "sum l", "first output"), strict=True):
+        ax.set(xlabel="block of keys", ylabel=label)
+    axes[0].legend(fontsize=10)
+    axes[3].legend(fontsize=10)
+    return f"{sum(f < 1 for f in factors[1:])} of {len(factors) - 1} blocks after the first brought a correction"
 
 
 # --- the course ---

@@ -32,6 +32,10 @@ ALGORITHM = {
     "V1": SKY,
     "V2": BLUE,
     "compulsory": GREEN,
+    "lite": PURPLE,
+    "sdpa": GREY,
+    "tiled": BLUE,
+    "cuBLAS": BLACK,
 }
 MARKER = {
     "standard": "s",
@@ -42,6 +46,10 @@ MARKER = {
     "V1": "^",
     "V2": "o",
     "compulsory": "D",
+    "lite": "X",
+    "sdpa": "P",
+    "tiled": "o",
+    "cuBLAS": "*",
 }
 TENSOR = {
     "Q": BLUE,
