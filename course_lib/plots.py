@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from course_lib import softmax
 from course_lib.cost import attainable
@@ -204,6 +204,7 @@ def lines(
     ax.set(xlabel=xlabel, ylabel=ylabel)
     low, high = ax.get_ylim()
     if high / low < 100:  # plain numbers read better than 3 × 10⁰
+        ax.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
         for formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
             formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     ax.legend(loc="best")
@@ -280,6 +281,7 @@ def key_blocks(axes: Sequence[Axes], scores: torch.Tensor, values: torch.Tensor,
     axes[3].axhline(final, color=GREEN, ls="--", label="attention")
     for ax, label in zip(axes, ("score", "correction factor", "sum l", "first output"), strict=True):
         ax.set(xlabel="block of keys", ylabel=label)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[0].legend(fontsize=10)
     axes[3].legend(fontsize=10)
     return f"{sum(f < 1 for f in factors[1:])} of {len(factors) - 1} blocks after the first brought a correction"
