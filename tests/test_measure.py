@@ -1,0 +1,78 @@
+"""Errors, timings and records: what they say, and what they refuse."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from course_lib import data, measure
+from course_lib.display import difference, source
+from course_lib.kernels.lite import _lite_kernel
+from course_lib.kernels.online import _online_kernel
+
+
+def test_errors_against_an_oracle() -> None:
+    oracle = torch.tensor([0.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+    x = torch.tensor([3.0, -4.0, 0.0, 0.0])
+    assert measure.max_error(x, oracle) == 4
+    assert measure.rms_error(x, oracle) == 2.5
+    assert measure.max_error(torch.tensor([math.nan, 0, 0, 0]), oracle) == math.inf
+    with pytest.raises(ValueError, match=r"x has shape \[4\] but oracle has \[3\]; they must be equal"):
+        measure.max_error(x, oracle[:3])
+
+
+def test_timings_are_the_median_of_the_repeats_after_warm_up() -> None:
+    calls = []
+    timing = measure.seconds(lambda: calls.append(1), repeats=5, warm_up=2)
+    assert len(calls) == 7
+    assert 0 <= timing.quarter <= timing.median <= timing.three_quarters
+    assert measure.seconds(lambda: None, repeats=1).median >= 0
+    with pytest.raises(ValueError, match="repeats is 0"):
+        measure.seconds(lambda: None, repeats=0)
+
+
+def test_a_record_says_when_where_how_and_reads_back(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("COURSE_COMMIT", "abc1234")
+    path = measure.record(
+        "sample", [{"n": 1, "seconds": 0.5}, {"n": 2, "seconds": 0.25}], "make sample", tmp_path / "measured"
+    )
+    monkeypatch.setattr(data, "DATA", tmp_path)
+    recorded = data.measured(path.parent.name, "sample")
+    assert recorded.rows[1] == {"n": 2, "seconds": 0.25}
+    assert recorded.provenance["commit"] == "abc1234"
+    assert recorded.provenance["command"] == "make sample"
+    assert recorded.provenance["versions"]["torch"] == torch.__version__
+    assert json.loads(path.read_text())["provenance"]["device"]
+    with pytest.raises(ValueError, match="rows is empty; nothing to record under 'sample'"):
+        measure.record("sample", [], "make sample", tmp_path)
+
+
+def test_recordings_on_this_device_were_made_from_a_known_commit() -> None:
+    for path in (data.DATA / "measured").glob("*/*.json"):
+        provenance = data.measured(path.parent.name, path.stem).provenance
+        assert provenance["commit"] != "unknown", path.name
+        assert provenance["command"].startswith("python -m course_lib.recordings"), path.name
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU counts")
+def test_peak_memory_needs_a_gpu() -> None:
+    with pytest.raises(RuntimeError, match="peak memory is counted by torch's GPU allocator; this machine has no GPU"):
+        measure.peak_bytes(lambda: torch.ones(4))
+
+
+def test_progress_passes_everything_through() -> None:
+    assert list(measure.progress(range(3), "waiting")) == [0, 1, 2]
+
+
+def test_the_lite_and_online_kernels_differ_in_the_online_lines_only() -> None:
+    lines = [line for line in difference(_lite_kernel, _online_kernel).data.splitlines() if line[:1] in "+-"]
+    added, removed = [x for x in lines if x[0] == "+"], [x for x in lines if x[0] == "-"]
+    assert len(added) <= 10
+    assert len(removed) <= 4
+    assert any("correction = tl.exp(m - m_new)" in line for line in added)
+    assert source(_lite_kernel).data.startswith(
+        "`course_lib/kernels/lite.py`\n\n```python\n@triton.jit\ndef _lite_kernel("
+    )
+    with pytest.raises(TypeError, match="got a int; pass a function"):
+        source(3)  # type: ignore[arg-type]
