@@ -68,6 +68,7 @@ class Explorer(w.VBox):
         self._draw, self.controls, self._alt, self._size, self._axes = draw, controls, alt, size, axes
         for name, control in controls.items():
             control.description = control.description or name.replace("_", " ")
+            control.layout.margin = "0 18px 4px 0"
             control.observe(self._redraw, names="value")
         self.image = w.Image(format="png", layout=w.Layout(max_width="100%", object_fit="contain"))
         self.caption = w.HTML()
