@@ -218,15 +218,15 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
 
 
 def _ptxas_report(ptx: str, arch: int) -> tuple[int, int]:
-    """(registers, spilled bytes) for each thread, from the assembler that comes with Triton."""
-    import triton
+    """(registers, spilled bytes, stores and loads) for each thread, from the assembler that Triton uses for ``arch``."""
+    from triton.backends.nvidia import compiler
 
-    ptxas = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
+    ptxas = compiler.get_ptxas(arch).path
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.ptx"
         source.write_text(ptx)
         target = f"--gpu-name=sm_{arch}{'a' if arch >= 90 else ''}"
-        command = [str(ptxas), "-v", target, str(source), "-o", str(Path(folder) / "kernel.cubin")]
+        command = [ptxas, "-v", target, str(source), "-o", str(Path(folder) / "kernel.cubin")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     report = done.stderr + done.stdout
     registers = re.search(r"Used (\d+) registers", report)

@@ -37,7 +37,7 @@ def inputs(name: str, n: int, d: int, dtype: torch.dtype) -> tuple[torch.Tensor,
     if name == "times ten":
         q, k, v = 10 * q, k, 10 * v
     elif name == "far below zero":
-        q, k = q.abs() + 3, -k.abs() - 3
+        q, k = 3 * q.abs() + 9, -k.abs() - 3
     elif name == "late spike":
         k[-1] = 4 * q[0]
     elif name == "equal rows":
