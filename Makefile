@@ -52,6 +52,10 @@ test: $(READY)  ## run all tests: the library, then each lecture
 test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)
 	@COURSE_REQUIRE_GPU=1 $(PYTHON) -m pytest -q -m kernel tests
 
+.PHONY: test-grid
+test-grid: $(READY)  ## the kernels over the full grid of shapes, blocks and inputs (no GPU: over an hour)
+	@COURSE_FULL_GRID=1 $(PYTHON) -m pytest -n 2 -q tests/test_kernels_attention.py
+
 .PHONY: record
 record: $(READY)  ## re-run all recorded measurements on this GPU
 	@$(PYTHON) -m course_lib.recordings

@@ -78,6 +78,17 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> No
         raise ValueError(f"the tiles do not fit this GPU: {error}; pass smaller blocks than {blocks}") from None
 
 
+def warps(dtype: torch.dtype, input_precision: str, block_m: int, block_n: int, block_d: int) -> int:
+    """How many warps share a tile's products: 4 on tensor cores, up to 16 for fp32 in 'ieee'.
+
+    Those run on the plain cores, unrolled. With 4 warps a thread's share of a 64×64×64 product does not fit its
+    registers, and of a 128×128 one takes the compiler minutes.
+    """
+    if dtype != torch.float32 or input_precision != "ieee":
+        return 4
+    return min(16, max(4, block_m * block_n * block_d // 2**14))
+
+
 def attention_launch(
     kernel: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, input_precision: str
 ) -> torch.Tensor:
@@ -93,10 +104,11 @@ def attention_launch(
     check_block("block_m", block_m, smallest=16)
     check_block("block_n", block_n, smallest=16)
     checks.one_of("input_precision", input_precision, PRECISIONS)
-    o = torch.empty_like(q)
+    o, block_d = torch.empty_like(q), max(16, triton.next_power_of_2(d))
     launch(
         kernel, (triton.cdiv(n_q, block_m),),
         q, k, v, o, n_q, n_k, q.stride(0), k.stride(0), v.stride(0), o.stride(0), 1 / math.sqrt(d),
-        D=d, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=max(16, triton.next_power_of_2(d)), PRECISION=input_precision,
+        D=d, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=block_d, PRECISION=input_precision,
+        num_warps=warps(q.dtype, input_precision, block_m, block_n, block_d),
     )  # fmt: skip
     return o
