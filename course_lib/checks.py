@@ -63,6 +63,16 @@ def same_kind(**tensors: torch.Tensor) -> None:
             )
 
 
+def same_shape(**tensors: torch.Tensor) -> None:
+    """Raise if the tensors differ in shape; the message names the pair."""
+    (first_name, first), *others = tensors.items()
+    for name, x in others:
+        if x.shape != first.shape:
+            raise ValueError(
+                f"{first_name} has shape {list(first.shape)} but {name} has {list(x.shape)}; pass tensors of one shape"
+            )
+
+
 def matmul_shapes(a: torch.Tensor, b: torch.Tensor) -> None:
     """Raise unless a [m, k] and b [k, n] can be multiplied and are of one dtype and device. Reads no values."""
     same_kind(a=a, b=b)

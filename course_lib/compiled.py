@@ -29,7 +29,10 @@ ARCHITECTURES = {80: "A100", 90: "H100 and H200"}
 
 
 class Compiled(NamedTuple):
-    """The compiler's report on one kernel. Sizes in bytes; registers for each thread; instruction counts are static."""
+    """The compiler's report on one kernel. Sizes in bytes; registers for each thread; instruction counts are static.
+
+    warp_grid: how the warps share a product on tensor cores, '4×1' for four times the rows; '' without tensor cores.
+    """
 
     kernel: str
     arch: int
@@ -39,6 +42,7 @@ class Compiled(NamedTuple):
     mma: int
     wgmma: int
     threads: int
+    warp_grid: str
     seconds: float
 
     def fits(self, gpu: data.Gpu) -> bool:
@@ -50,9 +54,12 @@ class CompileError(RuntimeError):
     """The compiler refused the kernel; the message is the compiler's."""
 
 
-def matrix(rows: int, cols: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
-    """A stand-in for a [rows, cols] tensor: a shape and a dtype without numbers."""
-    return torch.empty(checks.positive_int("rows", rows), checks.positive_int("cols", cols), dtype=dtype, device="meta")
+def matrix(rows: int, cols: int, dtype: torch.dtype = torch.float16, heads: int | None = None) -> torch.Tensor:
+    """A stand-in for a [rows, cols] or [heads, rows, cols] tensor: a shape and a dtype without numbers."""
+    shape = [checks.positive_int("rows", rows), checks.positive_int("cols", cols)]
+    if heads is not None:
+        shape.insert(0, checks.positive_int("heads", heads))
+    return torch.empty(shape, dtype=dtype, device="meta")
 
 
 def inspect(launcher: Callable[..., Any], *args: Any, arch: int = 90, **kwargs: Any) -> Compiled:
@@ -213,8 +220,14 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
         mma=len(re.findall(r"\bmma\.sync", ptx)),
         wgmma=len(re.findall(r"\bwgmma\.mma_async", ptx)),
         threads=32 * binary.metadata.num_warps,
+        warp_grid=_warp_grid(binary.asm["ttgir"]),
         seconds=round(seconds, 2),
     )
+
+
+def _warp_grid(ttgir: str) -> str:
+    layout = re.search(r"nvidia_mma<\{[^}]*?warpsPerCTA = \[(\d+), (\d+)\]", ttgir)
+    return "" if layout is None else "×".join(layout.groups())
 
 
 def _ptxas_report(ptx: str, arch: int) -> tuple[int, int]:

@@ -35,6 +35,14 @@ class Flops(NamedTuple):
         return self.matmul + self.softmax
 
 
+class Operations(NamedTuple):
+    """Scalar operations beside the matrix products: exponentials, divisions, and multiplications by a correction."""
+
+    exp: int
+    divide: int
+    rescale: int
+
+
 @dataclass(frozen=True)
 class Traffic:
     """Bytes moved between HBM and SRAM, per tensor."""
@@ -53,6 +61,11 @@ class Traffic:
     @property
     def total_bytes(self) -> int:
         return self.read_bytes + self.write_bytes
+
+    def times(self, count: int) -> "Traffic":
+        """The traffic of ``count`` heads, or repetitions."""
+        reads = {name: size * count for name, size in self.reads.items()}
+        return Traffic(reads, {name: size * count for name, size in self.writes.items()})
 
 
 def _shape(n: int, d: int, n_k: int | None, d_v: int | None) -> tuple[int, int, int, int]:
@@ -125,28 +138,95 @@ def compulsory_traffic(
     return Traffic(reads={"Q": n * d * e, "K": n_k * d * e, "V": n_k * d_v * e}, writes={"O": n * d_v * e})
 
 
-def flash_v1_traffic(n: int, d: int, block_n: int, dtype: str | torch.dtype = "fp32") -> Traffic:
+def _visited(n: int, block_m: int, block_n: int | None, causal: bool) -> list[tuple[int, int]]:
+    """For each block of queries: how many rows it has, and how many keys it meets (whole blocks of keys)."""
+    rows = [min(block_m, n - start) for start in range(0, n, block_m)]
+    if not causal:
+        return [(r, n) for r in rows]
+    if block_n is None:
+        raise ValueError("block_n is missing; a causal count depends on it: pass block_n, for example 64")
+    step = checks.positive_int("block_n", block_n)
+    return [(r, min(n, math.ceil((i * block_m + r) / step) * step)) for i, r in enumerate(rows)]
+
+
+def flash_v1_traffic(
+    n: int,
+    d: int,
+    block_n: int,
+    dtype: str | torch.dtype = "fp32",
+    *,
+    block_m: int | None = None,
+    causal: bool = False,
+    split: int = 1,
+    softmax: bool = True,
+) -> Traffic:
     """FlashAttention's Algorithm 1 as printed: the outer loop holds a block of K and V.
 
     Every inner step reads Q_i, O_i, l_i, m_i and writes O_i, l_i, m_i (lines 8, 12, 13), so each crosses
-    ⌈n / block_n⌉ times. l and m are fp32 vectors [n].
+    ⌈n / block_n⌉ times. O accumulates in HBM in at least fp32, l and m are fp32 vectors [n]; setting them to 0, 0 and
+    -inf first (line 2) is not counted. ``causal`` skips the pairs above the diagonal; ``split`` cuts the queries among
+    that many programs, each of which reads K and V; both need block_m. softmax=False: the linear version, no l and m.
     """
     n, _, d, _ = _shape(n, d, None, None)
-    e, t = element_bytes(dtype), _blocks(n, block_n, "block_n")
-    state = {"O": t * n * d * e, "l": t * n * 4, "m": t * n * 4}
-    return Traffic(reads={"Q": t * n * d * e, "K": n * d * e, "V": n * d * e} | state, writes=dict(state))
+    e, wide = element_bytes(dtype), max(4, element_bytes(dtype))
+    if block_m is None:
+        if causal or split != 1:
+            raise ValueError("block_m is missing; causal and split counts depend on it: pass block_m, for example 64")
+        block_m = n
+    visited = _visited(n, checks.positive_int("block_m", block_m), block_n, causal)
+    per_program = math.ceil(len(visited) / checks.positive_int("split", split))
+    rows = sum(r * _blocks(keys, block_n, "block_n") for r, keys in visited)
+    key_rows = sum(max(keys for _, keys in visited[i : i + per_program]) for i in range(0, len(visited), per_program))
+    state = {"O": rows * d * wide} | ({"l": rows * wide, "m": rows * wide} if softmax else {})
+    return Traffic(reads={"Q": rows * d * e, "K": key_rows * d * e, "V": key_rows * d * e} | state, writes=dict(state))
 
 
 def flash_v2_traffic(
-    n: int, d: int, block_m: int, dtype: str | torch.dtype = "fp32", n_k: int | None = None, d_v: int | None = None
+    n: int,
+    d: int,
+    block_m: int,
+    dtype: str | torch.dtype = "fp32",
+    n_k: int | None = None,
+    d_v: int | None = None,
+    *,
+    block_n: int | None = None,
+    causal: bool = False,
+    lse: bool = False,
 ) -> Traffic:
     """FlashAttention-2's Algorithm 1: the outer loop holds a block of Q, its O, m and l stay in SRAM.
 
     K and V stream past each of the ⌈n / block_m⌉ blocks of Q; O is written once. The Lite and Online kernels, too.
+    ``causal`` skips the blocks of keys above the diagonal and needs block_n; ``lse`` adds the writing of L (line 15).
     """
     n, n_k, d, d_v = _shape(n, d, n_k, d_v)
     e, t = element_bytes(dtype), _blocks(n, block_m, "block_m")
-    return Traffic(reads={"Q": n * d * e, "K": t * n_k * d * e, "V": t * n_k * d_v * e}, writes={"O": n * d_v * e})
+    key_rows = sum(keys for _, keys in _visited(n, block_m, block_n, causal)) if causal else t * n_k
+    writes = {"O": n * d_v * e} | ({"L": n * max(4, e)} if lse else {})
+    return Traffic(reads={"Q": n * d * e, "K": key_rows * d * e, "V": key_rows * d_v * e}, writes=writes)
+
+
+ORDERS = ("V1", "running", "V2")
+
+
+def attention_operations(order: str, n: int, d_v: int, block_m: int, block_n: int, causal: bool = False) -> Operations:
+    """Exponentials, divisions and rescalings of 'V1', 'V2' or the 'running' form that normalises at every block.
+
+    A pair of blocks has one exponential for each score. Per row of a pair: 'V1' (Algorithm 1 of FlashAttention, lines 10
+    to 12) has two corrections, each applied to l and to a row of O, and divides the row of O; 'running' has one
+    correction, divides l and the new part of O; 'V2' (Algorithm 1 of FlashAttention-2, lines 9, 10) has one correction
+    for l and O, and divides each row of O once, at the end (line 12).
+    """
+    checks.one_of("order", order, ORDERS)
+    for name, value in (("n", n), ("d_v", d_v), ("block_m", block_m), ("block_n", block_n)):
+        checks.positive_int(name, value)
+    visited = _visited(n, block_m, block_n, causal)
+    scores = sum(r * keys for r, keys in visited)
+    rows = sum(r * _blocks(keys, block_n, "block_n") for r, keys in visited)
+    if order == "V1":
+        return Operations(exp=scores + 2 * rows, divide=rows * d_v, rescale=2 * rows * (1 + d_v))
+    if order == "running":
+        return Operations(exp=scores + rows, divide=rows * (1 + d_v), rescale=rows * (2 + d_v))
+    return Operations(exp=scores + rows, divide=n * d_v, rescale=rows * (1 + d_v))
 
 
 def flash_v1_blocks(sram_elements: int, d: int) -> tuple[int, int]:

@@ -25,10 +25,11 @@ from typing import Literal
 import torch
 
 from course_lib import checks
-from course_lib.cost import Flops, Traffic
+from course_lib.cost import Flops, Operations, Traffic
 from course_lib.tables import Table
 
 Op = Literal["load", "store", "tile", "free", "compute"]
+Kind = Literal["matmul", "softmax", "exp", "divide", "rescale"]
 
 
 class SRAMOverflow(MemoryError):  # noqa: N818 - says what happens; the name that the pages use
@@ -188,7 +189,24 @@ class Memory:
         self.work(2 * a.shape[0] * b.shape[1] * a.shape[1], "matmul")
         return a.to(wide) @ b.to(wide)
 
-    def work(self, flops: int, kind: Literal["matmul", "softmax"]) -> None:
+    def exp(self, x: torch.Tensor) -> torch.Tensor:
+        """e to the power of x, each element counted as one exponential."""
+        self.work(x.numel(), "exp")
+        return torch.exp(x)
+
+    def divide(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """a / b, each element of the result counted as one division."""
+        result = a / b
+        self.work(result.numel(), "divide")
+        return result
+
+    def rescale(self, a: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+        """a · factor, where factor corrects what was computed before; each element of the result is counted."""
+        result = a * factor
+        self.work(result.numel(), "rescale")
+        return result
+
+    def work(self, flops: int, kind: Kind) -> None:
         """Count floating-point operations of the given kind."""
         self._record("compute", "", None, 0, flops=flops, kind=kind)
 
@@ -199,12 +217,12 @@ class Memory:
         return Traffic(reads=self._sum("load"), writes=self._sum("store"))
 
     def flops(self) -> Flops:
-        """Floating-point operations so far, by kind."""
-        by_kind = {"matmul": 0, "softmax": 0}
-        for event in self.trace:
-            if event.op == "compute":
-                by_kind[event.kind] += event.flops
-        return Flops(**by_kind)
+        """Floating-point operations of the matrix products, and of a softmax that was counted as a whole, so far."""
+        return Flops(matmul=self._count("matmul"), softmax=self._count("softmax"))
+
+    def operations(self) -> Operations:
+        """Exponentials, divisions and rescalings so far, where the algorithm counts them one by one."""
+        return Operations(exp=self._count("exp"), divide=self._count("divide"), rescale=self._count("rescale"))
 
     @property
     def resident_bytes(self) -> int:
@@ -264,6 +282,9 @@ class Memory:
         rows, cols = ((), ()) if view is None else (view.rows, view.cols)
         scope = tuple(name for name, _ in self._scopes)
         self.trace.append(Event(len(self.trace), op, tensor, rows, cols, size, self.resident_bytes, scope, flops, kind))
+
+    def _count(self, kind: Kind) -> int:
+        return sum(event.flops for event in self.trace if event.kind == kind)
 
     def _sum(self, op: Op) -> dict[str, int]:
         totals: dict[str, int] = {}

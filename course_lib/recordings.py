@@ -4,7 +4,6 @@ python -m course_lib.recordings [name …]
 """
 
 import argparse
-import math
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from course_lib import measure, reference, runtime
+from course_lib.peers import plain_attention, sdpa
 
 
 def softmax_passes() -> list[dict[str, Any]]:
@@ -64,16 +64,6 @@ def softmax_passes() -> list[dict[str, Any]]:
     return rows
 
 
-def plain_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Attention as three lines of torch, [N, d]: the peer that every flash kernel is compared with."""
-    return torch.softmax(q @ k.T / math.sqrt(q.shape[1]), dim=-1) @ v
-
-
-def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """torch's own fused attention on one head [N, d]."""
-    return torch.nn.functional.scaled_dot_product_attention(q[None, None], k[None, None], v[None, None])[0, 0]
-
-
 def attention_one_head() -> list[dict[str, Any]]:
     """One head, d = 64, N = 64 … 16,384, fp32 and fp16: seconds, largest error against float64, peak memory, each version."""
     from course_lib.kernels.lite import flash_lite
@@ -113,33 +103,67 @@ def attention_one_head() -> list[dict[str, Any]]:
 
 
 def parallelism() -> list[dict[str, Any]]:
-    """fp16, N = 1,024, d = 64: our kernel with ever smaller blocks of queries, torch's fused one with ever more heads."""
-    from course_lib.kernels.online import flash_online
+    """fp16, N = 1,024, d = 64: one head with ever smaller blocks of queries, then ever more heads, ours and torch's."""
+    from course_lib.kernels.loop_orders import flash_v2
 
     n, d, rows = 1024, 64, []
-    q, k, v = (torch.randn(n, d, device="cuda", dtype=torch.float16) for _ in range(3))
-    flops = 4 * n * n * d
-    for block_m in (16, 32, 64, 128):
-        call = partial(flash_online, q, k, v, block_m=block_m)
+
+    def row(algorithm: str, heads: int, block_m: int, call: Callable[[], Any]) -> None:
         time = measure.seconds(call, repeats=25, graph=True).median
-        rows.append(
-            {
-                "vary": "block_m",
-                "value": block_m,
-                "programs": n // block_m,
-                "seconds": time,
-                "tflops": flops / time / 1e12,
-            }
-        )
-    for power in range(9):
+        row = {"algorithm": algorithm, "heads": heads, "block_m": block_m}
+        row |= {"programs": heads * n // block_m if block_m else 0, "seconds": time}
+        rows.append(row | {"tflops": 4 * heads * n * n * d / time / 1e12})
+
+    for power in measure.progress(range(9), "heads"):
         heads = 2**power
-        x, y, z = (torch.randn(1, heads, n, d, device="cuda", dtype=torch.float16) for _ in range(3))
-        call = partial(torch.nn.functional.scaled_dot_product_attention, x, y, z)
-        time = measure.seconds(call, repeats=25, graph=True).median
-        rows.append(
-            {"vary": "heads", "value": heads, "programs": 0, "seconds": time, "tflops": heads * flops / time / 1e12}
-        )
+        q, k, v = (torch.randn(heads, n, d, device="cuda", dtype=torch.float16) for _ in range(3))
+        for block_m in (16, 32, 64, 128) if heads == 1 else (64,):
+            row("V2", heads, block_m, partial(flash_v2, q, k, v, block_m))
+        row("sdpa", heads, 0, partial(sdpa, q, k, v))
     return rows
+
+
+# Heads and lengths: a GPU that is mostly idle, one that is full, and three working sets well beyond the L2's 60 MB.
+LOOP_ORDER_SHAPES = ((1, 4096), (1, 16_384), (16, 4096), (256, 1024), (64, 4096), (16, 16_384))
+
+
+def loop_orders() -> list[dict[str, Any]]:
+    """fp16, d = 64, 64 x 64 blocks: standard, V1, running, V2 and torch's fused attention, with one or many programs a head."""
+    from course_lib.kernels.loop_orders import flash_running, flash_v1, flash_v2
+
+    versions: dict[str, Callable[..., Any]] = {
+        "standard": plain_attention,
+        "V1": flash_v1,
+        "V1, split": partial(flash_v1, split=None),
+        "running": flash_running,
+        "V2, one program": partial(flash_v2, split=1),
+        "V2": flash_v2,
+        "sdpa": sdpa,
+    }
+    rows = []
+    for heads, n in measure.progress(LOOP_ORDER_SHAPES, "heads, N"):
+        torch.manual_seed(0)
+        q, k, v = (torch.randn(heads, n, 64, device="cuda", dtype=torch.float16) for _ in range(3))
+        oracle = reference.attention(q[0], k[0], v[0])
+        for name, attention in versions.items():
+            output = attention(q, k, v)
+            error = measure.max_error((output[0] if isinstance(output, tuple) else output)[0], oracle)
+            del output
+            time = measure.seconds(partial(attention, q, k, v), repeats=9, warm_up=2, graph=True)
+            rows.append({"algorithm": name, "heads": heads, "n": n, "seconds": time.median, "max_error": error})
+    return rows
+
+
+def loop_orders_counters() -> list[dict[str, Any]]:
+    """Bytes at L1, L2 and DRAM, time and occupancy of each kernel, by ncu, for working sets well beyond the L2."""
+    from course_lib.counters import cases, counters
+
+    todo = [(heads, n, case) for heads, n in LOOP_ORDER_SHAPES[3:] for case in cases()]
+    return [
+        {"algorithm": case, "heads": heads, "n": n, **row}
+        for heads, n, case in measure.progress(todo, "ncu")
+        for row in counters(case, heads, n)
+    ]
 
 
 def matmul_tiles() -> list[dict[str, Any]]:
@@ -176,6 +200,8 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "attention_one_head": attention_one_head,
     "parallelism": parallelism,
     "matmul_tiles": matmul_tiles,
+    "loop_orders": loop_orders,
+    "loop_orders_counters": loop_orders_counters,
 }
 
 

@@ -16,12 +16,18 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     return torch.nan_to_num(torch.softmax(x, dim=-1), nan=0.0)
 
 
-def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None = None) -> torch.Tensor:
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None = None, causal: bool = False
+) -> torch.Tensor:
     """One head of attention, softmax(q kᵀ · scale) v, in float64.
 
-    q [Nq, d], k [Nk, d], v [Nk, dv] -> o [Nq, dv]; ``scale`` is 1/√d unless given.
+    q [Nq, d], k [Nk, d], v [Nk, dv] -> o [Nq, dv]; ``scale`` is 1/√d unless given. ``causal`` lets query i see the keys
+    up to i, and needs Nq = Nk.
     """
     *_, d, _ = checks.attention_inputs(q, k, v)
     q, k, v = (x.double() for x in (q, k, v))
     scores = q @ k.T * (1 / math.sqrt(d) if scale is None else scale)
+    if causal:
+        checks.same_shape(q=q, k=k)
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
     return softmax(scores) @ v

@@ -1,6 +1,7 @@
 """Bytes that a Triton kernel moves, counted by listening to Triton's interpreter.
 
     traffic(flash_online, q, k, v, block_m=64)        # -> cost.Traffic, comparable with ``==``
+    operations(flash_v2, q, k, v)                     # -> {"exp": …, "divide": …, "multiply": …}
 
 Every load and store of the interpreter passes through two functions of its builder, with the addresses and the mask;
 we sum the mask times the element size, for the tensor that the addresses lie in. Private API of Triton: the pinned
@@ -42,6 +43,7 @@ class _Listener:
     def __init__(self) -> None:
         self.regions: list[_Region] = []
         self.bytes: dict[str, dict[str, int]] = {"read": {}, "written": {}}
+        self.operations = {"exp": 0, "divide": 0, "multiply": 0}
 
     def place(self, argument: str, x: torch.Tensor) -> None:
         name = argument.removesuffix("_ptr")
@@ -76,6 +78,8 @@ def _listening() -> Iterator[_Listener]:
 
     builder, executor, listener = interpreter.InterpreterBuilder, interpreter.GridExecutor, _Listener()
     load, store, arguments = builder.create_masked_load, builder.create_masked_store, executor._init_args_hst
+    arithmetic = {"exp": "create_exp", "divide": "create_fdiv", "multiply": "create_fmul"}
+    originals = {kind: getattr(builder, function) for kind, function in arithmetic.items()}
 
     def masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **options: Any) -> Any:
         listener.access("read", ptrs.data, mask.data, ptrs.get_element_ty().primitive_bitwidth // 8)
@@ -84,6 +88,14 @@ def _listening() -> Iterator[_Listener]:
     def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **options: Any) -> Any:
         listener.access("written", ptrs.data, mask.data, ptrs.get_element_ty().primitive_bitwidth // 8)
         return store(self, ptrs, value, mask, *rest, **options)
+
+    def counted(kind: str) -> Callable[..., Any]:
+        def operation(self: Any, *operands: Any) -> Any:
+            result = originals[kind](self, *operands)
+            listener.operations[kind] += result.data.size
+            return result
+
+        return operation
 
     def init_arguments(self: Any, args: Any, kwargs: Any) -> Any:
         on_host, options = arguments(self, args, kwargs)
@@ -95,11 +107,15 @@ def _listening() -> Iterator[_Listener]:
 
     builder.create_masked_load, builder.create_masked_store = masked_load, masked_store
     executor._init_args_hst = init_arguments
+    for kind, function in arithmetic.items():
+        setattr(builder, function, counted(kind))
     try:
         yield listener
     finally:
         builder.create_masked_load, builder.create_masked_store = load, store
         executor._init_args_hst = arguments
+        for kind, function in arithmetic.items():
+            setattr(builder, function, originals[kind])
 
 
 def traffic(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> Traffic:
@@ -110,6 +126,19 @@ def traffic(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> Traffic:
     Raises OutOfRangeError, naming the tensor, for an access outside of it; errors of the launcher pass through;
     KernelsUnavailableError without Triton, or with 3.6, whose interpreter is broken.
     """
+    heard = _listen(launcher, args, kwargs)
+    return Traffic(reads=heard.bytes["read"], writes=heard.bytes["written"])
+
+
+def operations(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, int]:
+    """Scalar operations of the same launches: how many results of 'exp', 'divide' and 'multiply' the kernels computed.
+
+    Whole blocks are counted, with what a mask hides of them. Raises as ``traffic``.
+    """
+    return _listen(launcher, args, kwargs).operations
+
+
+def _listen(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Listener:
     runtime.require_kernels()
     if version("triton").startswith("3.6"):
         raise runtime.KernelsUnavailableError(
@@ -125,10 +154,10 @@ def traffic(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> Traffic:
             if isinstance(error.__cause__, OutOfRangeError):
                 raise error.__cause__ from None
             raise
-    return Traffic(reads=listener.bytes["read"], writes=listener.bytes["written"])
+    return listener
 
 
-def _in_child(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Traffic:
+def _in_child(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Listener:
     def to_cpu(x: Any) -> Any:
         return x.cpu() if isinstance(x, torch.Tensor) else x
 
@@ -158,7 +187,7 @@ def _child(question: Path, answer: Path) -> None:
 
     launcher, args, kwargs = pickle.loads(question.read_bytes())
     try:
-        result: Any = library.traffic(launcher, *args, **kwargs)
+        result: Any = library._listen(launcher, tuple(args), kwargs)
     except Exception as error:
         result = error
     answer.write_bytes(pickle.dumps(result))

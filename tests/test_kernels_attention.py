@@ -5,6 +5,7 @@ import os
 
 import pytest
 import torch
+from rule import FLOOR, INPUTS, allowed, inputs
 
 from course_lib import algorithms, compiled, data, measure, reference, runtime
 from course_lib.kernels.lite import flash_lite
@@ -15,11 +16,9 @@ pytestmark = pytest.mark.kernel
 DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
 LENGTHS = [1, 2, 63, 64, 65, 127, 200, 512, 1024] + ([4096, 16_384] if GPU else [])
 HEADS, BLOCKS = [16, 32, 64, 128], [16, 32, 64, 128]
-# (dtype, how fp32 is multiplied); what plain torch is compared at, and the floor under its error.
+# (dtype, how fp32 is multiplied)
 KINDS = [(torch.float32, "ieee"), (torch.float16, "ieee")]
 KINDS += [(torch.float32, "tf32"), (torch.bfloat16, "ieee")] if GPU else []
-FLOOR = {"ieee": {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}, "tf32": {torch.float32: 1e-3}}
-INPUTS = ["normal", "times ten", "far below zero", "late spike", "equal rows"]
 # `make test-grid` and a GPU meet everything. Else every block size meets the short, ragged lengths, 64×64 the long ones, too.
 FULL_GRID = GPU or os.environ.get("COURSE_FULL_GRID") == "1"
 CASES = [
@@ -32,37 +31,9 @@ CASES = [
 ]
 
 
-def inputs(name: str, n: int, d: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    q, k, v = (torch.randn(n, d, device=DEVICE) for _ in range(3))
-    if name == "times ten":
-        q, k, v = 10 * q, k, 10 * v
-    elif name == "far below zero":
-        q, k = 3 * q.abs() + 9, -k.abs() - 3
-    elif name == "late spike":
-        k[-1] = 4 * q[0]
-    elif name == "equal rows":
-        q, k = q[:1].expand(n, d).contiguous(), k[:1].expand(n, d).contiguous()
-    return q.to(dtype), k.to(dtype), v.to(dtype)
-
-
-def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    return torch.softmax(q @ k.T / math.sqrt(q.shape[1]), dim=-1) @ v
-
-
 def lite_closed_form(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_n: int) -> torch.Tensor:
     """The sum of one float64 attention for each block of keys."""
     return sum(reference.attention(q, kb, vb) for kb, vb in zip(k.split(block_n), v.split(block_n)))  # type: ignore[return-value]
-
-
-def allowed(q, k, v, oracle: torch.Tensor, precision: str) -> float:
-    """The rule of FlashAttention's own tests: twice the error of plain torch in the same format, and a floor."""
-    form = torch.float16 if precision == "tf32" else q.dtype  # tf32 and fp16 both keep 10 bits
-    error = measure.max_error(plain(q.to(form), k.to(form), v.to(form)), oracle)
-    largest_v = max(1.0, float(v.float().abs().max()))
-    # Scores are sums in fp32 in some order. Moving each by one rounding moves the output by up to eps · max|S| · max|V|.
-    largest_score = float((q.double() @ k.double().T).abs().max()) / math.sqrt(q.shape[1])
-    order_of_sums = torch.finfo(torch.float32).eps * largest_score
-    return 2 * (error if math.isfinite(error) else 0.0) + largest_v * (FLOOR[precision][q.dtype] + order_of_sums)
 
 
 def fits(q: torch.Tensor, block_m: int, block_n: int, precision: str) -> bool:

@@ -74,12 +74,12 @@ def test_imports_run_downwards_only() -> None:
     floors = [
         {"checks", "tables"},
         {"data"},
-        {"cost", "reference", "softmax", "claims"},
+        {"cost", "reference", "softmax", "claims", "peers"},
         {"memory", "measure"},
         {"algorithms", "style"},
         {"plots", "runtime", "display", "notebooks"},
         {"kernels", "widgets", "course_map"},
-        {"traffic", "compiled"},
+        {"traffic", "compiled", "counters"},
         {"recordings"},
     ]
     floor = {name: i for i, names in enumerate(floors) for name in names}

@@ -1,0 +1,98 @@
+"""What the GPU itself counted: bytes at L1, L2 and DRAM of each kernel of one call, read by Nsight Compute (ncu).
+
+    python -m course_lib.counters V2 16 4096         # runs one case; ncu around it reads the counters
+
+Needs a CUDA GPU, ``ncu`` on the path, and the right to read counters. Clocks are left as they are found; caches are
+flushed before each kernel.
+"""
+
+import csv
+import functools
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from course_lib import checks
+from course_lib.peers import plain_attention
+
+SECTOR = 32  # bytes; L1 and L2 count in sectors
+# name in a recording: (metric of ncu, factor to bytes, seconds or a fraction)
+METRICS = {
+    "seconds": ("gpu__time_duration.sum", 1e-9),
+    "l1_read": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", SECTOR),
+    "l1_write": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", SECTOR),
+    "l2_read": ("lts__t_sectors_srcunit_tex_op_read.sum", SECTOR),
+    "l2_write": ("lts__t_sectors_srcunit_tex_op_write.sum", SECTOR),
+    "dram_read": ("dram__bytes_read.sum", 1),
+    "dram_write": ("dram__bytes_write.sum", 1),
+    "occupancy": ("sm__warps_active.avg.pct_of_peak_sustained_active", 0.01),
+}
+
+
+class CountersUnavailableError(RuntimeError):
+    """ncu is missing, or gave no counters; the message holds what it said."""
+
+
+def cases() -> dict[str, Callable[..., Any]]:
+    """The calls that can be counted, each on fp16 q, k, v [heads, N, 64]."""
+    from course_lib.kernels.loop_orders import flash_running, flash_v1, flash_v2
+
+    return {
+        "standard": plain_attention,
+        "V1": flash_v1,
+        "V1, split": functools.partial(flash_v1, split=None),
+        "running": flash_running,
+        "V2": flash_v2,
+    }
+
+
+def counters(case: str, heads: int, n: int) -> list[dict[str, Any]]:
+    """Run ``case`` once under ncu; one row for each kernel it launched: {'kernel', 'seconds', 'l1_read', …}, in bytes.
+
+    Raises CountersUnavailableError where ncu cannot do it.
+    """
+    if shutil.which("ncu") is None:
+        raise CountersUnavailableError(
+            "ncu is not on the path; install Nsight Compute (it comes with the CUDA toolkit)"
+        )
+    command = ["ncu", "--csv", "--print-units=base", "--clock-control=none", "--cache-control=all"]
+    command += ["--profile-from-start=off", "--metrics=" + ",".join(metric for metric, _ in METRICS.values())]
+    command += [sys.executable, "-m", "course_lib.counters", case, str(heads), str(n)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    rows = parse(done.stdout)
+    if done.returncode != 0 or not rows:
+        raise CountersUnavailableError(f"ncu gave no counters: {(done.stdout + done.stderr).strip()[-1500:]}")
+    return rows
+
+
+def parse(output: str) -> list[dict[str, Any]]:
+    """ncu's CSV (a line for each kernel and metric, among lines that begin with '==') as one row for each kernel."""
+    table = [line for line in output.splitlines() if line.startswith('"')]
+    names = {metric: name for name, (metric, _) in METRICS.items()}
+    kernels: dict[str, dict[str, Any]] = {}
+    for line in csv.DictReader(table):
+        row = kernels.setdefault(line["ID"], {"kernel": line["Kernel Name"].split("(")[0].strip("_ ")})
+        name = names[line["Metric Name"]]
+        value = float(line["Metric Value"].replace(",", "")) * METRICS[name][1]
+        row[name] = value if name in ("seconds", "occupancy") else round(value)
+    return list(kernels.values())
+
+
+def _run(case: str, heads: int, n: int) -> None:
+    torch.manual_seed(0)
+    call = cases()[checks.one_of("case", case, list(cases()))]
+    q, k, v = (torch.randn(heads, n, 64, device="cuda", dtype=torch.float16) for _ in range(3))
+    call(q, k, v)
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStart()
+    call(q, k, v)
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStop()
+
+
+if __name__ == "__main__":
+    _run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,18 @@
+"""What the course's kernels are compared with in speed: plain torch, and the attention that torch brings."""
+
+import math
+
+import torch
+
+
+def plain_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention as three lines of torch, [N, d] or [H, N, d]: S and P go through memory."""
+    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
+
+
+def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """torch's own fused attention, [N, d] or [H, N, d]; which kernel it takes is torch's choice."""
+    heads = q.dim() == 3
+    q, k, v = (x[None] if heads else x[None, None] for x in (q, k, v))
+    o = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    return o[0] if heads else o[0, 0]

@@ -1,0 +1,46 @@
+"""The rule by which an attention kernel is judged, and inputs that wrong kernels do not survive.
+
+Error against float64 <= 2 x the error of plain torch in the same format + a floor: FlashAttention's own tests do the same.
+"""
+
+import math
+
+import torch
+
+from course_lib import measure, runtime
+
+DEVICE = runtime.device()
+FLOOR = {"ieee": {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}, "tf32": {torch.float32: 1e-3}}
+INPUTS = ["normal", "times ten", "far below zero", "late spike", "equal rows"]
+
+
+def inputs(name: str, n: int, d: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """One head, q, k, v [n, d]."""
+    q, k, v = (torch.randn(n, d, device=DEVICE) for _ in range(3))
+    if name == "times ten":
+        q, k, v = 10 * q, k, 10 * v
+    elif name == "far below zero":
+        q, k = 3 * q.abs() + 9, -k.abs() - 3
+    elif name == "late spike":
+        k[-1] = 4 * q[0]
+    elif name == "equal rows":
+        q, k = q[:1].expand(n, d).contiguous(), k[:1].expand(n, d).contiguous()
+    return q.to(dtype), k.to(dtype), v.to(dtype)
+
+
+def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> torch.Tensor:
+    s = q @ k.T / math.sqrt(q.shape[1])
+    if causal:
+        s = s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), -torch.inf)
+    return torch.softmax(s, dim=-1) @ v
+
+
+def allowed(q, k, v, oracle: torch.Tensor, precision: str, causal: bool = False) -> float:
+    """The largest error that the rule lets pass."""
+    form = torch.float16 if precision == "tf32" else q.dtype  # tf32 and fp16 both keep 10 bits
+    error = measure.max_error(plain(q.to(form), k.to(form), v.to(form), causal), oracle)
+    largest_v = max(1.0, float(v.float().abs().max()))
+    # Scores are sums in fp32 in some order. Moving each by one rounding moves the output by up to eps · max|S| · max|V|.
+    largest_score = float((q.double() @ k.double().T).abs().max()) / math.sqrt(q.shape[1])
+    order_of_sums = torch.finfo(torch.float32).eps * largest_score
+    return 2 * (error if math.isfinite(error) else 0.0) + largest_v * (FLOOR[precision][q.dtype] + order_of_sums)
