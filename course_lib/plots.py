@@ -101,10 +101,18 @@ def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
 
 
 def trace(ax: Axes, memory: Memory) -> Axes:
-    """The trace of a run: each load (below the line) and store (above it) as a bar in its tensor's colour."""
+    """The trace of a run: each load (below the line) and store (above it) as a bar in its tensor's colour.
+
+    A hatched bar is a load of a tile that was loaded before.
+    """
     moves = [event for event in memory.trace if event.op in ("load", "store")]
+    loaded = set()
     for i, event in enumerate(moves):
-        ax.bar(i, event.bytes if event.op == "store" else -event.bytes, width=0.9, color=TENSOR[event.tensor])
+        tile = (event.tensor, event.rows, event.cols)
+        again = event.op == "load" and tile in loaded
+        look = {"color": TENSOR[event.tensor], "hatch": "///" if again else "", "edgecolor": "white", "lw": 0}
+        ax.bar(i, event.bytes if event.op == "store" else -event.bytes, width=0.9, **look)
+        loaded.add(tile)
     for name in dict.fromkeys(event.tensor for event in moves):
         ax.bar(0, 0, color=TENSOR[name], label=name)
     starts = [i for i, e in enumerate(moves) if i == 0 or e.scope[:1] != moves[i - 1].scope[:1]]
@@ -121,6 +129,8 @@ def trace(ax: Axes, memory: Memory) -> Axes:
     top = max(event.bytes for event in moves) * 1.1
     ax.set(xlabel="step (one load or store each)", ylabel="bytes:  ↓ loaded    stored ↑", xlim=(-0.6, len(moves) - 0.4))
     ax.set_ylim(-top, top)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{abs(y):,g}"))
     ax.axhline(0, color="black", lw=1)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=1)
     return ax
@@ -200,6 +210,8 @@ def lines(
         dashes = "--" if "," in name else "-"  # a variant of an algorithm keeps its colour
         ax.plot(x, y, dashes, marker=MARKER.get(key, "o"), color=ALGORITHM.get(key, GREY), label=name)
     ax.set_xscale("log", base=base)
+    if max(x) <= 65_536:
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     ax.set_yscale("log")
     ax.set(xlabel=xlabel, ylabel=ylabel)
     low, high = ax.get_ylim()
@@ -274,15 +286,17 @@ def key_blocks(axes: Sequence[Axes], scores: torch.Tensor, values: torch.Tensor,
     at = range(len(history))
     axes[0].bar(at, best, color=SKY, label="largest score of the block")
     axes[0].step(at, m, where="mid", color=RED, label="m")
-    axes[1].bar(at, factors, color=ORANGE)
+    axes[1].bar(at[1:], factors[1:], color=ORANGE)
+    axes[1].set_xlim(axes[0].get_xlim())
     axes[2].plot(at, l, "o-", color=BLUE)
     axes[3].plot(at, o, "o-", color=BLACK, label="o / l so far")
     final = float(softmax.average(scores, values, len(scores))[0])
     axes[3].axhline(final, color=GREEN, ls="--", label="attention")
-    for ax, label in zip(axes, ("score", "correction factor", "sum l", "first output"), strict=True):
+    for ax, label in zip(axes, ("score", "correction factor", "running sum $\\ell$", "output o / $\\ell$"), strict=True):
         ax.set(xlabel="block of keys", ylabel=label)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes[0].legend(fontsize=10)
+    axes[0].set_ylim(None, max(m) + 0.35 * (max(m) - min(0.0, *best)))
+    axes[0].legend(fontsize=10, ncols=2, loc="upper left")
     axes[3].legend(fontsize=10)
     return f"{sum(f < 1 for f in factors[1:])} of {len(factors) - 1} blocks after the first brought a correction"
 

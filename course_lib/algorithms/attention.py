@@ -78,7 +78,7 @@ def lite_attention(
                     k_j, v_j = memory.load(K[cols]), memory.load(V[cols])  # [block_n, d], [block_n, dv]
                     s_ij = memory.tile("S_ij", memory.matmul(q_i, k_j.T) / math.sqrt(q.shape[1]))  # [block_m, block_n]
                     memory.work(5 * s_ij.numel(), "softmax")
-                    o_i += memory.matmul(offline(s_ij), v_j.to(s_ij.dtype))
+                    o_i += memory.matmul(offline(s_ij).to(v_j.dtype), v_j)
             memory.store(O[rows], o_i)
     return Run(O.data, memory)
 
@@ -107,7 +107,7 @@ def online_attention(
                     p_ij = weights(s_ij, m_new)
                     factor = torch.exp(m_i - m_new)
                     l_i = l_i * factor + p_ij.sum(dim=1)
-                    o_i = o_i * factor[:, None] + memory.matmul(p_ij, v_j.to(s_ij.dtype))  # Alg. 1, line 10
+                    o_i = o_i * factor[:, None] + memory.matmul(p_ij.to(v_j.dtype), v_j)  # Alg. 1, line 10
                     m_i = m_new
             memory.store(O[rows], o_i / l_i[:, None])  # Alg. 1, line 12
     return Run(O.data, memory)

@@ -84,7 +84,7 @@ def flash_v1(
                     old = memory.rescale(l_i, memory.exp(m_i - m_new))
                     fresh = memory.exp(m_ij - m_new)
                     l_new = old + memory.rescale(l_ij, fresh)
-                    pv = memory.matmul(p_ij, v_j.to(p_ij.dtype))
+                    pv = memory.matmul(p_ij.to(v_j.dtype), v_j)
                     total = memory.rescale(o_i, old[:, None]) + memory.rescale(pv, fresh[:, None])
                     memory.store(O[rows], memory.divide(total, l_new[:, None]))  # line 12
                     memory.store(l[rows], l_new)  # line 13
@@ -119,7 +119,7 @@ def flash_running(
                     factor = memory.exp(m_i - m_new)
                     l_new = memory.rescale(l_i, factor) + p_ij.sum(dim=1)
                     factor = memory.rescale(factor, memory.divide(l_i, l_new))
-                    pv = memory.matmul(p_ij, v_j.to(p_ij.dtype))
+                    pv = memory.matmul(p_ij.to(v_j.dtype), v_j)
                     o_i = memory.rescale(o_i, factor[:, None]) + memory.divide(pv, l_new[:, None])
                     m_i, l_i = m_new, l_new
             memory.store(O[rows], o_i)
@@ -152,7 +152,7 @@ def flash_v2(
                     p_ij = memory.exp(s_ij - m_new[:, None])
                     factor = memory.exp(m_i - m_new)
                     l_i = memory.rescale(l_i, factor) + p_ij.sum(dim=1)
-                    pv = memory.matmul(p_ij, v_j.to(p_ij.dtype))
+                    pv = memory.matmul(p_ij.to(v_j.dtype), v_j)
                     o_i = memory.rescale(o_i, factor[:, None]) + pv  # line 10
                     m_i = m_new
             memory.store(O[rows], memory.divide(o_i, l_i[:, None]))  # lines 12, 14
