@@ -31,6 +31,7 @@ ALGORITHM = {
     "fused": GREEN,
     "V1": SKY,
     "V2": BLUE,
+    "running": ORANGE,
     "compulsory": GREEN,
     "lite": PURPLE,
     "sdpa": GREY,
@@ -45,6 +46,7 @@ MARKER = {
     "fused": "D",
     "V1": "^",
     "V2": "o",
+    "running": "h",
     "compulsory": "D",
     "lite": "X",
     "sdpa": "P",
@@ -63,6 +65,7 @@ TENSOR = {
     "C": BLACK,
     "l": GREY,
     "m": SKY,
+    "L": PURPLE,
 }
 
 RC: Any = {

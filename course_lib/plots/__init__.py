@@ -1,0 +1,34 @@
+"""Figures: pure functions (ax, data) -> ax, one colour for each algorithm and tensor, units on every axis."""
+
+from course_lib.plots.cost import (
+    levels,
+    memory_levels,
+    roofline,
+    score_size,
+    tile_budget,
+    trace,
+    traffic_bars,
+)
+from course_lib.plots.course import course_map
+from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
+from course_lib.plots.softmax import key_blocks, online_step
+from course_lib.plots.speed import chain, lines, time_bars
+
+__all__ = [
+    "chain",
+    "course_map",
+    "heatmap",
+    "key_blocks",
+    "levels",
+    "lines",
+    "matrix_shapes",
+    "memory_levels",
+    "online_step",
+    "roofline",
+    "score_size",
+    "tile_budget",
+    "time_bars",
+    "trace",
+    "traffic_bars",
+    "warp_split",
+]

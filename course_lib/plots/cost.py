@@ -1,0 +1,170 @@
+"""Memory levels, traces, budgets and the roofline."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from course_lib.cost import Traffic, attainable
+from course_lib.data import Gpu
+from course_lib.memory import Memory
+from course_lib.style import ALGORITHM, BLACK, BLUE, GREEN, MARKER, ORANGE, RED, SKY, TENSOR, bytes_text, kind_label
+
+
+def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
+    """Size against bandwidth of SRAM (all SMs) and HBM, one pair of points joined by a line for each GPU."""
+    for gpu in gpus:
+        sram = (gpu.sram_bytes, gpu.sram_bytes_per_s / 1e12)
+        hbm = (gpu.hbm_gb * 1e9, gpu.hbm_bytes_per_s / 1e12)
+        ax.plot(*zip(sram, hbm), color="#BBBBBB", lw=1.2, zorder=1)
+        ax.plot(
+            *sram, "o", color=GREEN, ms=10, label="SRAM (L1 and shared memory, all SMs)" if gpu is gpus[0] else None
+        )
+        ax.plot(*hbm, "s", color=RED, ms=9, label="HBM / GDDR" if gpu is gpus[0] else None)
+        side = {
+            "RTX 3090": (-8, 4, "right"),
+            "RTX 4090": (0, 10, "center"),
+            "V100": (8, -4, "left"),
+            "L40S": (8, -14, "left"),
+        }
+        x, y, align = side.get(gpu.name, (8, -4, "left"))
+        ax.annotate(gpu.name, hbm, xytext=(x, y), textcoords="offset points", ha=align, fontsize=11)
+    ax.set(xscale="log", yscale="log", xlabel="size (bytes)", ylabel="bandwidth (TB/s)", xlim=(2e6, 1.2e12))
+    ax.legend(loc="lower left")
+    return ax
+
+
+def trace(ax: Axes, memory: Memory) -> Axes:
+    """The trace of a run: each load (below the line) and store (above it) as a bar in its tensor's colour.
+
+    A hatched bar is a load of a tile that was loaded before.
+    """
+    moves = [event for event in memory.trace if event.op in ("load", "store")]
+    loaded = set()
+    for i, event in enumerate(moves):
+        tile = (event.tensor, event.rows, event.cols)
+        again = event.op == "load" and tile in loaded
+        look = {"color": TENSOR[event.tensor], "hatch": "///" if again else "", "edgecolor": "white", "lw": 0}
+        ax.bar(i, event.bytes if event.op == "store" else -event.bytes, width=0.9, **look)
+        loaded.add(tile)
+    for name in dict.fromkeys(event.tensor for event in moves):
+        ax.bar(0, 0, color=TENSOR[name], label=name)
+    starts = [i for i, e in enumerate(moves) if i == 0 or e.scope[:1] != moves[i - 1].scope[:1]]
+    for i in starts:
+        ax.axvline(i - 0.5, color="#777777", lw=1, ls=":")
+        ax.text(
+            i - 0.3,
+            1.0,
+            moves[i].scope[0] if moves[i].scope else "",
+            transform=ax.get_xaxis_transform(),
+            fontsize=11,
+            va="bottom",
+        )
+    top = max(event.bytes for event in moves) * 1.1
+    ax.set(xlabel="step (one load or store each)", ylabel="bytes:  ↓ loaded    stored ↑", xlim=(-0.6, len(moves) - 0.4))
+    ax.set_ylim(-top, top)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{abs(y):,g}"))
+    ax.axhline(0, color="black", lw=1)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=1)
+    return ax
+
+
+def tile_budget(ax: Axes, tiles: Mapping[str, int], room: int) -> str:
+    """Tiles of the given bytes side by side against the bytes of SRAM that there are; returns the sum in words."""
+    end = 0.0
+    for name, size in tiles.items():
+        ax.barh(0, size / 1024, left=end, color=TENSOR[name], edgecolor="white", label=name)
+        end += size / 1024
+    ax.axvline(room / 1024, color=BLACK, ls="--", label="room")
+    ax.set(xlabel="KiB of SRAM", xlim=(0, max(end, room / 1024) * 1.05))
+    ax.set_yticks([])
+    ax.legend(ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1))
+    return f"{end:.0f} KiB of {room / 1024:.0f}: " + ("fits" if end * 1024 <= room else "does not fit")
+
+
+def score_size(ax: Axes, n: int, bytes_per_element: int, gpu: Gpu) -> Axes:
+    """The size of the score matrix S [n, n] over n, with the GPU's SRAM and HBM as lines and the chosen n as a dot."""
+    lengths = [2**p for p in range(7, 18)]
+    ax.plot(lengths, [m * m * bytes_per_element for m in lengths], color=TENSOR["S"], label="S, one head")
+    ax.plot([n], [n * n * bytes_per_element], "o", color=TENSOR["S"], ms=12)
+    ax.annotate(
+        bytes_text(n * n * bytes_per_element),
+        (n, n * n * bytes_per_element),
+        textcoords="offset points",
+        xytext=(-12, 10),
+        ha="right",
+    )
+    ax.axhline(gpu.sram_bytes, color=GREEN, ls="--", label=f"{gpu.name}: all SRAM, {bytes_text(gpu.sram_bytes)}")
+    ax.axhline(gpu.hbm_gb * 1e9, color=BLUE, ls="-.", label=f"{gpu.name}: all HBM, {bytes_text(gpu.hbm_gb * 1e9)}")
+    ax.set(xscale="log", yscale="log", xlabel="sequence length N", ylabel="size of S (bytes)", ylim=(1e4, 1e12))
+    ax.set_xscale("log", base=2)
+    ax.legend(loc="lower right")
+    kind_label(ax, "model")
+    return ax
+
+
+def roofline(ax: Axes, gpu: Gpu, dtype: str, points: Mapping[str, float]) -> Axes:
+    """The roofline of one GPU; ``points`` maps an algorithm to its arithmetic intensity (FLOP/byte)."""
+    ridge = gpu.ridge(dtype)
+    low, high = min([0.5, *(p / 2 for p in points.values())]), max([4 * ridge, *(2 * p for p in points.values())])
+    ax.plot([low, ridge, high], [attainable(gpu, x, dtype) / 1e12 for x in (low, ridge, high)], color=BLACK)
+    ax.axvline(ridge, color="#777777", lw=1.2, ls=":")
+    ax.text(ridge, 0.02, f" ridge {ridge:.0f}", transform=ax.get_xaxis_transform(), fontsize=11, color="#555555")
+    for name, x in points.items():
+        y = attainable(gpu, x, dtype) / 1e12
+        ax.plot(
+            [x],
+            [y],
+            MARKER[name],
+            color=ALGORITHM[name],
+            ms=12,
+            label=f"{name}: {x:,.4g} FLOP/B, ≤ {y:,.3g} TFLOP/s",
+            markeredgecolor="white",
+        )
+    ax.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP per HBM byte)", ylabel="attainable (TFLOP/s)")
+    ax.set_title(f"{gpu.name}, {dtype}", loc="left")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+    kind_label(ax, "model")
+    return ax
+
+
+def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic], kind: str = "model") -> str:
+    """One stacked bar for each algorithm: bytes by tensor, read (plain) and written (hatched); returns the totals."""
+    seen = set()
+    for y, traffic in enumerate(traffics.values()):
+        left = 0.0
+        for hatch, part in (("", traffic.reads), ("///", traffic.writes)):
+            for name, size in part.items():
+                label = None if (name, hatch) in seen else f"{name} written" if hatch else f"{name} read"
+                seen.add((name, hatch))
+                ax.barh(y, size / 1e6, left=left, color=TENSOR[name], hatch=hatch, edgecolor="white", lw=0, label=label)
+                left += size / 1e6
+    ax.set_yticks(range(len(traffics)), list(traffics))
+    ax.invert_yaxis()
+    ax.set_xlabel("MB between HBM and SRAM")
+    ax.grid(False, axis="y")
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=11)
+    kind_label(ax, kind)
+    return ", ".join(f"{name}: {bytes_text(t.total_bytes)}" for name, t in traffics.items())
+
+
+def levels(
+    ax: Axes, measured: Mapping[str, Sequence[float]], model: Mapping[str, float], names: Sequence[str], kind: str
+) -> Axes:
+    """Bytes of each algorithm at each level of the memory (``names``), as bars, and the model's bytes as a mark on each."""
+    width = 0.8 / len(names)
+    for i, name in enumerate(names):
+        at = [x + (i - (len(names) - 1) / 2) * width for x in range(len(measured))]
+        shade = (RED, ORANGE, SKY)[i]
+        ax.bar(at, [row[i] / 1e9 for row in measured.values()], width * 0.92, color=shade, label=name)
+    for x, bytes_ in enumerate(model.values()):
+        ax.plot([x - 0.42, x + 0.42], [bytes_ / 1e9] * 2, color=BLACK, lw=2.5, label=None if x else "model")
+    ax.set_xticks(range(len(measured)), list(measured))
+    ax.set(yscale="log", ylabel="GB read")
+    ax.grid(False, axis="x")
+    ax.legend(loc="upper right", ncols=4, fontsize=11, bbox_to_anchor=(1, 1.02))
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high * 4)
+    kind_label(ax, kind)
+    return ax

@@ -1,0 +1,79 @@
+"""The online softmax, step by step."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from course_lib import softmax
+from course_lib.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    RED,
+    SKY,
+)
+
+
+def online_step(ax: Axes, scores: Sequence[float], step: int, block: int = 1) -> str:
+    """The online softmax after ``step`` blocks: a bar for each score, the running maximum, and what each bar weighs now.
+
+    Dark bars are the block that just came in, light ones came before, grey ones have not been seen.
+    Returns the state in words.
+    """
+    states = softmax.online_states(list(scores), block)
+    step = min(step, len(states))
+    before, state = (softmax.State(-math.inf, 0.0), *states)[step - 1 : step + 1]
+    first, seen = (step - 1) * block, min(step * block, len(scores))
+    small = len(scores) > 8
+    for i, value in enumerate(scores):
+        ax.bar(i, value, color=SKY if i < first else BLUE if i < seen else "#E4E4E4", edgecolor="white", width=0.86)
+        weight = f"{math.exp(value - state.m):.3f}" if i < seen else ""
+        label = f"{weight}" if small else f"e^({value:g} − {state.m:g})\n= {weight}" if weight else ""
+        ax.text(i, max(value, 0), label, ha="center", va="bottom", fontsize=9 if small else 12)
+    ax.plot([-0.5, seen - 0.5], [state.m, state.m], color=RED)
+    ax.annotate(
+        f"m = {state.m:.4g}", (seen - 0.5, state.m), xytext=(6, 0), textcoords="offset points", color=RED, va="center"
+    )
+    low, high = min([0.0, *scores]), max([0.0, *scores])
+    room = (high - low) or 1.0
+    ax.set(
+        xlim=(-0.6, len(scores) + 0.4), ylim=(low - 0.05 * room, high + 0.3 * room), xlabel="position", ylabel="score x"
+    )
+    ax.set_xticks(range(len(scores)))
+    ax.grid(False, axis="x")
+    factor = softmax.correction([before.m], [state.m])[0]
+    new = state.l - before.l * factor
+    ax.set_title(f"l = {before.l:.4g} × {factor:.4g} + {new:.4g} = {state.l:.4g}", loc="left")
+    return f"after {seen} of {len(scores)}: m = {state.m:.4g}, l = {state.l:.4g} (the old sum was multiplied by {factor:.4g})"
+
+
+def key_blocks(axes: Sequence[Axes], scores: torch.Tensor, values: torch.Tensor, block: int) -> str:
+    """One query's m, l and o over its blocks of keys, with the correction factors; scores [n], values [n, dv]."""
+    state, history = softmax.start(scores, values), []
+    for x, v in zip(scores.split(block), values.split(block)):
+        before, state = state, softmax.update(state, x, v)
+        factor = float(softmax.correction(before.m[None], state.m[None])[0])
+        history.append((float(x.max()), float(state.m), factor, float(state.l), float(softmax.output(state)[0])))
+    best, m, factors, l, o = (list(column) for column in zip(*history))
+    at = range(len(history))
+    axes[0].bar(at, best, color=SKY, label="largest score of the block")
+    axes[0].step(at, m, where="mid", color=RED, label="m")
+    axes[1].bar(at[1:], factors[1:], color=ORANGE)
+    axes[1].set_xlim(axes[0].get_xlim())
+    axes[2].plot(at, l, "o-", color=BLUE)
+    axes[3].plot(at, o, "o-", color=BLACK, label="o / l so far")
+    final = float(softmax.average(scores, values, len(scores))[0])
+    axes[3].axhline(final, color=GREEN, ls="--", label="attention")
+    for ax, label in zip(
+        axes, ("score", "correction factor", "running sum $\\ell$", "output o / $\\ell$"), strict=True
+    ):
+        ax.set(xlabel="block of keys", ylabel=label)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes[0].set_ylim(None, max(m) + 0.35 * (max(m) - min(0.0, *best)))
+    axes[0].legend(fontsize=10, ncols=2, loc="upper left")
+    axes[3].legend(fontsize=10)
+    return f"{sum(f < 1 for f in factors[1:])} of {len(factors) - 1} blocks after the first brought a correction"

@@ -1,0 +1,74 @@
+"""Times, errors and rates: lines and bars for each algorithm."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator
+
+from course_lib.style import ALGORITHM, GREY, MARKER, kind_label, seconds_text
+
+
+def _key(name: str) -> str:
+    """The algorithm of a series: 'V1, split' and 'V1 (model)' are V1."""
+    return name.split(",")[0].split(" (")[0]
+
+
+def lines(
+    ax: Axes,
+    x: Sequence[float],
+    series: Mapping[str, Sequence[float]],
+    xlabel: str,
+    ylabel: str,
+    kind: str,
+    base: int = 2,
+) -> Axes:
+    """One line for each algorithm over x, both axes logarithmic."""
+    for name, y in series.items():
+        key = _key(name)
+        dashes = "--" if "," in name else "-"  # a variant of an algorithm keeps its colour
+        ax.plot(x, y, dashes, marker=MARKER.get(key, "o"), color=ALGORITHM.get(key, GREY), label=name)
+    ax.set_xscale("log", base=base)
+    if max(x) <= 65_536:
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    ax.set_yscale("log")
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    low, high = ax.get_ylim()
+    if high / low < 100:  # plain numbers read better than 3 × 10⁰
+        ax.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+        for formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
+            formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    ax.legend(loc="best")
+    kind_label(ax, kind)
+    return ax
+
+
+def time_bars(ax: Axes, milliseconds: Mapping[str, float], kind: str) -> str:
+    """One horizontal bar for each algorithm; returns the ratios to the first in words."""
+    first = next(iter(milliseconds.values()))
+    for y, (name, ms) in enumerate(milliseconds.items()):
+        ax.barh(y, ms, color=ALGORITHM[_key(name)], height=0.6, alpha=0.6 if "," in name else 1)
+        ax.text(ms, y, f" {ms:.3g} ms", va="center")
+    ax.set_yticks(range(len(milliseconds)), list(milliseconds))
+    ax.invert_yaxis()
+    ax.margins(x=0.15)
+    ax.set_xlabel("milliseconds")
+    ax.grid(False, axis="y")
+    kind_label(ax, kind)
+    return "speed, as multiples of the first: " + ", ".join(f"{n} {first / ms:.2f}" for n, ms in milliseconds.items())
+
+
+def chain(ax: Axes, seconds: Mapping[str, float], causes: Sequence[str], kind: str) -> str:
+    """One bar for each version, each with what changed from the one above and the factor gained; returns the factors."""
+    names, times = list(seconds), list(seconds.values())
+    gains = [""] + [f"{before / after:.2f}×" for before, after in itertools.pairwise(times)]
+    for y, (name, time) in enumerate(seconds.items()):
+        ax.barh(y, time * 1e3, color=ALGORITHM[_key(name)], height=0.62, alpha=0.6 if "," in name else 1)
+        change = f"   {gains[y]} by {causes[y - 1]}" if y else ""
+        ax.text(time * 1e3, y, f" {seconds_text(time)}{change}", va="center", fontsize=12)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set(xscale="log", xlabel="milliseconds", xlim=(min(times) * 1e3 / 3, max(times) * 1e3 * 8))
+    ax.grid(False, axis="y")
+    kind_label(ax, kind)
+    return f"in all {times[0] / times[-1]:.0f} times: " + ", ".join(f"{g} by {c}" for g, c in zip(gains[1:], causes))
