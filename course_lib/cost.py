@@ -36,7 +36,7 @@ class Flops(NamedTuple):
 
 
 class Operations(NamedTuple):
-    """Scalar operations beside the matrix products: exponentials, divisions, and multiplications by a correction."""
+    """Scalar operations beside the matrix products: exponentials, divisions, multiplications that correct or normalise."""
 
     exp: int
     divide: int
@@ -212,9 +212,10 @@ def attention_operations(order: str, n: int, d_v: int, block_m: int, block_n: in
     """Exponentials, divisions and rescalings of 'V1', 'V2' or the 'running' form that normalises at every block.
 
     A pair of blocks has one exponential for each score. Per row of a pair: 'V1' (Algorithm 1 of FlashAttention, lines 10
-    to 12) has two corrections, each applied to l and to a row of O, and divides the row of O; 'running' has one
-    correction, divides l and the new part of O; 'V2' (Algorithm 1 of FlashAttention-2, lines 9, 10) has one correction
-    for l and O, and divides each row of O once, at the end (line 12).
+    to 12) has two corrections, each applied to l and to a row of O, and normalises the row of O; 'running' has one
+    correction, and normalises the old and the new part; 'V2' (Algorithm 1 of FlashAttention-2, lines 9, 10) has one
+    correction for l and O, and normalises each row of O once, at the end (line 12). To normalise a row is one division,
+    1 / l, and a multiplication for each element.
     """
     checks.one_of("order", order, ORDERS)
     for name, value in (("n", n), ("d_v", d_v), ("block_m", block_m), ("block_n", block_n)):
@@ -223,10 +224,10 @@ def attention_operations(order: str, n: int, d_v: int, block_m: int, block_n: in
     scores = sum(r * keys for r, keys in visited)
     rows = sum(r * _blocks(keys, block_n, "block_n") for r, keys in visited)
     if order == "V1":
-        return Operations(exp=scores + 2 * rows, divide=rows * d_v, rescale=2 * rows * (1 + d_v))
+        return Operations(exp=scores + 2 * rows, divide=rows, rescale=rows * (2 + 3 * d_v))
     if order == "running":
-        return Operations(exp=scores + rows, divide=rows * (1 + d_v), rescale=rows * (2 + d_v))
-    return Operations(exp=scores + rows, divide=n * d_v, rescale=rows * (1 + d_v))
+        return Operations(exp=scores + rows, divide=rows, rescale=rows * (3 + 2 * d_v))
+    return Operations(exp=scores + rows, divide=n, rescale=rows * (1 + d_v) + n * d_v)
 
 
 def flash_v1_blocks(sram_elements: int, d: int) -> tuple[int, int]:

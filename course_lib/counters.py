@@ -25,6 +25,7 @@ METRICS = {
     "seconds": ("gpu__time_duration.sum", 1e-9),
     "l1_read": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", SECTOR),
     "l1_write": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", SECTOR),
+    "sm_read": ("l1tex__m_xbar2l1tex_read_sectors.sum", SECTOR),
     "l2_read": ("lts__t_sectors_srcunit_tex_op_read.sum", SECTOR),
     "l2_write": ("lts__t_sectors_srcunit_tex_op_write.sum", SECTOR),
     "dram_read": ("dram__bytes_read.sum", 1),

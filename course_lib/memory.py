@@ -15,11 +15,14 @@ What counts against the SRAM: loaded tiles, and tiles made with ``tile`` (produc
 results that replace a tile of the same size, as they would in a kernel, need no tile of their own.
 """
 
+import contextlib
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Literal
 
 import torch
@@ -42,7 +45,8 @@ class Event:
 
     tensor: the HBM tensor's or the tile's name; rows, cols: half-open ranges within an HBM tensor (empty for tiles);
     bytes: moved (load, store) or occupied (tile, free); sram_bytes: resident after the event;
-    flops and kind: work done in a 'compute' event; scope: the open scopes, outermost first.
+    flops and kind: work done in a 'compute' event; scope: the open scopes, outermost first; line: of the algorithm's
+    source file, from which the event came.
     """
 
     step: int
@@ -55,6 +59,7 @@ class Event:
     scope: tuple[str, ...]
     flops: int = 0
     kind: str = ""
+    line: int = 0
 
 
 class View:
@@ -201,7 +206,7 @@ class Memory:
         return result
 
     def rescale(self, a: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-        """a · factor, where factor corrects what was computed before; each element of the result is counted."""
+        """a · factor, where factor corrects or normalises what was computed before; each element of the result is counted."""
         result = a * factor
         self.work(result.numel(), "rescale")
         return result
@@ -281,7 +286,8 @@ class Memory:
     def _record(self, op: Op, tensor: str, view: View | None, size: int, flops: int = 0, kind: str = "") -> None:
         rows, cols = ((), ()) if view is None else (view.rows, view.cols)
         scope = tuple(name for name, _ in self._scopes)
-        self.trace.append(Event(len(self.trace), op, tensor, rows, cols, size, self.resident_bytes, scope, flops, kind))
+        step, resident = len(self.trace), self.resident_bytes
+        self.trace.append(Event(step, op, tensor, rows, cols, size, resident, scope, flops, kind, _algorithm_line()))
 
     def _count(self, kind: Kind) -> int:
         return sum(event.flops for event in self.trace if event.kind == kind)
@@ -292,6 +298,17 @@ class Memory:
             if event.op == op:
                 totals[event.tensor] = totals.get(event.tensor, 0) + event.bytes
         return totals
+
+
+def _algorithm_line() -> int:
+    """The line that the algorithm is at: of the outermost caller in the first file that is neither this nor the library's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename in (__file__, contextlib.__file__):
+        frame = frame.f_back
+    line, file = 0, frame.f_code.co_filename if frame else ""
+    while frame is not None and frame.f_code.co_filename == file:
+        line, frame = frame.f_lineno, frame.f_back
+    return line
 
 
 def _size(x: torch.Tensor) -> int:

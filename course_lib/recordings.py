@@ -128,29 +128,33 @@ LOOP_ORDER_SHAPES = ((1, 4096), (1, 16_384), (16, 4096), (256, 1024), (64, 4096)
 
 
 def loop_orders() -> list[dict[str, Any]]:
-    """fp16, d = 64, 64 x 64 blocks: standard, V1, running, V2 and torch's fused attention, with one or many programs a head."""
+    """fp16, d = 64, 64 x 64 blocks: standard, V1, running, V2 and torch's fused attention, with one or many programs a head.
+
+    Ours twice: with loads that run ahead (num_stages=3, Triton's default) and without (1).
+    """
     from course_lib.kernels.loop_orders import flash_running, flash_v1, flash_v2
 
-    versions: dict[str, Callable[..., Any]] = {
-        "standard": plain_attention,
+    ours: dict[str, Callable[..., Any]] = {
         "V1": flash_v1,
         "V1, split": partial(flash_v1, split=None),
         "running": flash_running,
         "V2, one program": partial(flash_v2, split=1),
         "V2": flash_v2,
-        "sdpa": sdpa,
     }
+    versions = {(name, stages): partial(call, num_stages=stages) for name, call in ours.items() for stages in (3, 1)}
+    versions |= {("standard", 0): plain_attention, ("sdpa", 0): sdpa}
     rows = []
     for heads, n in measure.progress(LOOP_ORDER_SHAPES, "heads, N"):
         torch.manual_seed(0)
         q, k, v = (torch.randn(heads, n, 64, device="cuda", dtype=torch.float16) for _ in range(3))
         oracle = reference.attention(q[0], k[0], v[0])
-        for name, attention in versions.items():
+        for (name, stages), attention in versions.items():
             output = attention(q, k, v)
             error = measure.max_error((output[0] if isinstance(output, tuple) else output)[0], oracle)
             del output
             time = measure.seconds(partial(attention, q, k, v), repeats=9, warm_up=2, graph=True)
-            rows.append({"algorithm": name, "heads": heads, "n": n, "seconds": time.median, "max_error": error})
+            row = {"algorithm": name, "heads": heads, "n": n, "num_stages": stages}
+            rows.append(row | {"seconds": time.median, "max_error": error})
     return rows
 
 

@@ -86,7 +86,8 @@ def flash_v1(
                     l_new = old + memory.rescale(l_ij, fresh)
                     pv = memory.matmul(p_ij.to(v_j.dtype), v_j)
                     total = memory.rescale(o_i, old[:, None]) + memory.rescale(pv, fresh[:, None])
-                    memory.store(O[rows], memory.divide(total, l_new[:, None]))  # line 12
+                    inverse = memory.divide(torch.ones_like(l_new), l_new)
+                    memory.store(O[rows], memory.rescale(total, inverse[:, None]))  # line 12
                     memory.store(l[rows], l_new)  # line 13
                     memory.store(m[rows], m_new)
     return Run(O.data.to(q.dtype), memory)
@@ -118,9 +119,10 @@ def flash_running(
                     p_ij = memory.exp(s_ij - m_new[:, None])
                     factor = memory.exp(m_i - m_new)
                     l_new = memory.rescale(l_i, factor) + p_ij.sum(dim=1)
-                    factor = memory.rescale(factor, memory.divide(l_i, l_new))
+                    inverse = memory.divide(torch.ones_like(l_new), l_new)
+                    factor = memory.rescale(memory.rescale(factor, l_i), inverse)
                     pv = memory.matmul(p_ij.to(v_j.dtype), v_j)
-                    o_i = memory.rescale(o_i, factor[:, None]) + memory.divide(pv, l_new[:, None])
+                    o_i = memory.rescale(o_i, factor[:, None]) + memory.rescale(pv, inverse[:, None])
                     m_i, l_i = m_new, l_new
             memory.store(O[rows], o_i)
     return Run(O.data, memory)
@@ -155,7 +157,8 @@ def flash_v2(
                     pv = memory.matmul(p_ij.to(v_j.dtype), v_j)
                     o_i = memory.rescale(o_i, factor[:, None]) + pv  # line 10
                     m_i = m_new
-            memory.store(O[rows], memory.divide(o_i, l_i[:, None]))  # lines 12, 14
+            inverse = memory.divide(torch.ones_like(l_i), l_i)
+            memory.store(O[rows], memory.rescale(o_i, inverse[:, None]))  # lines 12, 14
             memory.store(L[rows], m_i + torch.log(l_i))  # lines 13, 15
     return Run(O.data, memory)
 

@@ -55,7 +55,8 @@ def _v1_kernel(
             old, fresh = l * tl.exp(m - m_new), tl.exp(m_pair - m_new)
             l = old + tl.sum(p, 1) * fresh
             pv = tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
-            acc = (acc * old[:, None] + pv * fresh[:, None]) / l[:, None]
+            inverse = 1 / l
+            acc = (acc * old[:, None] + pv * fresh[:, None]) * inverse[:, None]
             tl.store(o_ptr + q_at, acc, mask=q_mask)  # line 12
             tl.store(l_ptr + head + rows, l, mask=rows < n)  # line 13
             tl.store(m_ptr + head + rows, m_new, mask=rows < n)
@@ -92,7 +93,8 @@ def _running_kernel(
             correction = tl.exp(m - m_new)
             l_new = l * correction + tl.sum(p, 1)
             pv = tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
-            acc = acc * (correction * (l / l_new))[:, None] + pv / l_new[:, None]
+            inverse = 1 / l_new
+            acc = acc * (correction * l * inverse)[:, None] + pv * inverse[:, None]
             m, l = m_new, l_new
         tl.store(o_ptr + q_at, acc.to(o_ptr.dtype.element_ty), mask=q_mask)
 
@@ -129,7 +131,8 @@ def _v2_kernel(
             acc = acc * correction[:, None]  # line 10
             m = m_new
             acc += tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
-        acc = acc / l[:, None]  # line 12
+        inverse = 1 / l
+        acc = acc * inverse[:, None]  # line 12
         tl.store(o_ptr + q_at, acc.to(o_ptr.dtype.element_ty), mask=q_mask)  # line 14
         tl.store(L_ptr + head + rows, m + tl.log(l), mask=rows < n)  # lines 13, 15
 
@@ -143,15 +146,17 @@ def flash_v1(
     causal: bool = False,
     split: int | None = 1,
     input_precision: str = "ieee",
+    num_stages: int = 3,
 ) -> torch.Tensor:
     """Attention by FlashAttention's Algorithm 1 as printed: keys outside, O, l and m read and written in HBM for each pair.
 
     q, k, v [H, N, d], contiguous -> [H, N, d]; float32 or float16 (bfloat16 on a GPU), any N >= 1, d up to 256; ``causal``
     lets query i see the keys up to i. block_m and block_n are powers of two of at least 16. ``split`` programs share the
-    queries of each head (None: one for each block of queries). O accumulates in float32; filling it with zeros first
+    queries of each head (None: one for each block of queries). ``num_stages`` is how many turns of a loop the compiler may
+    have in flight, its loads running ahead; 1 turns that off. O accumulates in float32; filling it with zeros first
     and converting it to q's dtype at the end are separate launches. Raises TypeError or ValueError before any launch.
     """
-    grid, rows_each, constants = _prepare(q, k, v, block_m, block_n, causal, split, input_precision)
+    grid, rows_each, constants = _prepare(q, k, v, block_m, block_n, causal, split, input_precision, num_stages)
     h, n, d = q.shape
     o = torch.zeros(h, n, d, dtype=torch.float32, device=q.device)  # line 2
     l, m = torch.zeros(h, n, device=q.device), torch.full((h, n), -math.inf, device=q.device)
@@ -168,9 +173,10 @@ def flash_running(
     causal: bool = False,
     split: int | None = None,
     input_precision: str = "ieee",
+    num_stages: int = 3,
 ) -> torch.Tensor:
     """Attention with V2's loops, but O normalised after every block of keys. Arguments, result, errors: see ``flash_v1``."""
-    grid, rows_each, constants = _prepare(q, k, v, block_m, block_n, causal, split, input_precision)
+    grid, rows_each, constants = _prepare(q, k, v, block_m, block_n, causal, split, input_precision, num_stages)
     o = torch.empty_like(q)
     launch(_running_kernel, grid, q, k, v, o, q.shape[1], rows_each, 1 / math.sqrt(q.shape[2]), **constants)
     return o
@@ -185,12 +191,13 @@ def flash_v2(
     causal: bool = False,
     split: int | None = None,
     input_precision: str = "ieee",
+    num_stages: int = 3,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention by FlashAttention-2's Algorithm 1: queries outside, O on chip. Arguments and errors: see ``flash_v1``.
 
     -> (o [H, N, d] in q's dtype, L [H, N] in float32), L = m + log l, the log-sum-exp of each row of scores.
     """
-    grid, rows_each, constants = _prepare(q, k, v, block_m, block_n, causal, split, input_precision)
+    grid, rows_each, constants = _prepare(q, k, v, block_m, block_n, causal, split, input_precision, num_stages)
     h, n, d = q.shape
     o, L = torch.empty_like(q), torch.empty(h, n, device=q.device)
     launch(_v2_kernel, grid, q, k, v, o, L, n, rows_each, 1 / math.sqrt(d), **constants)
@@ -206,6 +213,7 @@ def _prepare(
     causal: bool,
     split: int | None,
     input_precision: str,
+    num_stages: int,
 ) -> tuple[tuple[int, int], int, dict[str, int | str | bool]]:
     """Check the arguments; return (grid, queries for each program, the kernel's constants)."""
     for name, x in (("q", q), ("k", k), ("v", v)):
@@ -235,6 +243,7 @@ def _prepare(
         "BLOCK_D": block_d,
         "CAUSAL": causal,
         "PRECISION": input_precision,
+        "num_stages": checks.positive_int("num_stages", num_stages),
         "num_warps": warps(q.dtype, input_precision, block_m, block_n, block_d),
     }
     return (triton.cdiv(blocks, each), h), each * block_m, constants

@@ -45,7 +45,12 @@ def trace(ax: Axes, memory: Memory) -> Axes:
     for i, event in enumerate(moves):
         tile = (event.tensor, event.rows, event.cols)
         again = event.op == "load" and tile in loaded
-        look: dict[str, Any] = {"color": TENSOR[event.tensor], "hatch": "///" if again else "", "edgecolor": "white", "lw": 0}
+        look: dict[str, Any] = {
+            "color": TENSOR[event.tensor],
+            "hatch": "///" if again else "",
+            "edgecolor": "white",
+            "lw": 0,
+        }
         ax.bar(i, event.bytes if event.op == "store" else -event.bytes, width=0.9, **look)
         loaded.add(tile)
     for name in dict.fromkeys(event.tensor for event in moves):

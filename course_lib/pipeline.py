@@ -1,0 +1,128 @@
+"""A small event simulation of an attention kernel on one SM: who loads, who multiplies, who waits.
+
+One producer loads blocks of K and V into a ring of ``stages`` buffers. Consumer warpgroups take each block in turn:
+Q Kᵀ and P V on the SM's tensor cores, softmax on its plain cores. Durations are in any one unit. What it leaves out:
+limits on the plain cores, on memory bandwidth between SMs, and everything inside a product.
+Source: FlashAttention-3 (arXiv 2407.08608), sections 3.1 and 3.2; the three modes are its figures 1 and 2.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from course_lib import checks
+
+MODES = ("none", "ping-pong", "two-stage overlap")
+
+
+class Span(NamedTuple):
+    """One piece of work: lane 0 is the producer, lanes 1 … are consumers; kind is 'load', 'QK', 'softmax' or 'PV'."""
+
+    lane: int
+    kind: str
+    block: int
+    start: float
+    end: float
+
+
+@dataclass
+class _Task:
+    lane: int
+    kind: str
+    block: int
+    left: float
+    needs: list["_Task"]
+    start: float | None = None
+    end: float | None = None
+
+
+def simulate(
+    blocks: int = 6,
+    consumers: int = 2,
+    stages: int = 2,
+    load: float = 2.0,
+    qk: float = 2.0,
+    softmax: float = 2.0,
+    pv: float = 2.0,
+    mode: str = "none",
+) -> list[Span]:
+    """The timeline of ``blocks`` blocks of keys, as spans in order of their start.
+
+    'none': warpgroups share the tensor cores, each waits for its own product, softmax, product. 'ping-pong': the tensor
+    cores serve one warpgroup at a time, the one that asked first. 'two-stage overlap': within a warpgroup the next Q Kᵀ
+    is under way during a softmax. Raises ValueError for an unknown mode or a number below its least.
+    """
+    for name, count in (("blocks", blocks), ("consumers", consumers), ("stages", stages)):
+        checks.positive_int(name, count)
+    for name, time in (("load", load), ("qk", qk), ("softmax", softmax), ("pv", pv)):
+        if not 0 < time < float("inf"):
+            raise ValueError(f"{name} is {time!r}; pass a duration above 0")
+    checks.one_of("mode", mode, MODES)
+    return _run(_tasks(blocks, consumers, stages, load, qk, softmax, pv, mode), exclusive=mode == "ping-pong")
+
+
+def _tasks(
+    blocks: int, consumers: int, stages: int, load: float, qk: float, softmax: float, pv: float, mode: str
+) -> list[_Task]:
+    """All work with what it waits for. A buffer is free again when every consumer has used its block."""
+    tasks: list[_Task] = []
+    loads: list[_Task] = []
+    products: dict[tuple[int, int], _Task] = {}
+    for block in range(blocks):
+        needs = loads[-1:] + [products[lane, block - stages] for lane in range(1, consumers + 1) if block >= stages]
+        loads.append(_Task(0, "load", block, load, needs))
+        tasks.append(loads[-1])
+        for lane in range(1, consumers + 1):
+            products[lane, block] = _Task(lane, "PV", block, pv, [])
+    for lane in range(1, consumers + 1):
+        scores = [_Task(lane, "QK", block, qk, [loads[block]]) for block in range(blocks)]
+        weights = [_Task(lane, "softmax", block, softmax, [scores[block]]) for block in range(blocks)]
+        for block in range(blocks):
+            products[lane, block].needs += [weights[block]]
+            if block:
+                weights[block].needs.append(weights[block - 1])
+                if mode == "two-stage overlap":  # issued before the last block's product, which waits for its softmax
+                    scores[block].needs += [scores[block - 1]] + ([products[lane, block - 2]] if block > 1 else [])
+                    products[lane, block - 1].needs.append(scores[block])
+                    weights[block].needs.append(products[lane, block - 1])
+                else:
+                    scores[block].needs.append(products[lane, block - 1])
+            tasks += [scores[block], weights[block], products[lane, block]]
+    return tasks
+
+
+def _run(tasks: list[_Task], exclusive: bool) -> list[Span]:
+    """Let time pass from event to event; work on the tensor cores shares them evenly, or takes them one at a time."""
+    now, waiting, running = 0.0, list(tasks), []
+    queue: list[_Task] = []  # ready for the tensor cores, in the order of asking
+    while waiting or running or queue:
+        for task in [t for t in waiting if all(need.end is not None for need in t.needs)]:
+            waiting.remove(task)
+            (queue if task.kind in ("QK", "PV") else running).append(task)
+            if task.kind not in ("QK", "PV"):
+                task.start = now
+        busy = [t for t in running if t.kind in ("QK", "PV")]
+        while queue and not (exclusive and busy):
+            task = queue.pop(0)
+            task.start = now
+            running.append(task)
+            busy.append(task)
+        rate = {id(t): 1 / len(busy) if t in busy else 1.0 for t in running}
+        step = min(t.left / rate[id(t)] for t in running)
+        now += step
+        for task in running:
+            task.left -= step * rate[id(task)]
+            if task.left <= 1e-9:
+                task.end = now
+        running = [t for t in running if t.end is None]
+    spans = [Span(t.lane, t.kind, t.block, t.start or 0.0, t.end or 0.0) for t in tasks]
+    return sorted(spans, key=lambda s: (s.start, s.lane, s.end))
+
+
+def idle_fraction(spans: list[Span]) -> float:
+    """The share of the whole time in which the tensor cores do nothing."""
+    work = sorted((s.start, s.end) for s in spans if s.kind in ("QK", "PV"))
+    busy = reached = 0.0
+    for start, end in work:
+        busy += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return 1 - busy / max(s.end for s in spans)

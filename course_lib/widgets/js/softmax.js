@@ -1,0 +1,162 @@
+// The softmax stepper: a row of scores, taken block by block; offline beside online, with the passes counted.
+
+const SVG = "http://www.w3.org/2000/svg";
+function element(namespace, name, attributes = {}, parent = null, text = "") {
+  const node = namespace ? document.createElementNS(namespace, name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  if (text) node.textContent = text;
+  parent?.append(node);
+  return node;
+}
+const svg = (name, attributes, parent, text) => element(SVG, name, attributes, parent, text);
+const html = (name, attributes, parent, text) => element(null, name, attributes, parent, text);
+const short = (x) => (Number.isFinite(x) ? String(Number(x.toPrecision(4))) : x < 0 ? "−∞" : "∞");
+
+// (m, l) after each block, with the factor by which the old sum was multiplied. softmax.py's online_states is the model.
+export function states(scores, block) {
+  const found = [{ m: -Infinity, l: 0, factor: 0, seen: 0 }];
+  for (let begin = 0; begin < scores.length; begin += block) {
+    const part = scores.slice(begin, begin + block);
+    const old = found[found.length - 1];
+    const m = Math.max(old.m, ...part);
+    const factor = old.seen ? Math.exp(old.m - m) : 0;
+    const l = old.l * factor + part.reduce((sum, x) => sum + Math.exp(x - m), 0);
+    found.push({ m, l, factor, seen: begin + part.length });
+  }
+  return found;
+}
+
+// The scores in a text, or a message that says what is wrong with it.
+export function parse(text, most) {
+  const words = text.split(/[\s,;]+/).filter((word) => word);
+  const scores = words.map(Number);
+  if (!words.length || scores.some((x) => !Number.isFinite(x))) return { error: "type numbers, for example 3, 2, 5, 1" };
+  if (words.length > most) return { error: `${words.length} numbers are too many to draw; type at most ${most}` };
+  return { scores };
+}
+
+function render({ model, el }) {
+  const data = model.get("data");
+  el.classList.add("course-clickable");
+  const root = html("div", { class: "stepper", tabindex: 0, role: "application", "aria-label": data.alt }, el);
+  const bar = html("div", { class: "controls" }, root);
+  const field = html("input", { type: "text", value: data.scores.join(", "), "aria-label": "scores", size: 28 }, html("label", {}, bar, "scores "));
+  const choose = html("select", { "aria-label": "block size" }, html("label", {}, bar, "block "));
+  for (const size of [1, 2, 4, 8]) html("option", { value: size }, choose, String(size));
+  choose.value = data.block;
+  const button = (words, label, act) => {
+    const node = html("button", { type: "button", "aria-label": label, title: label }, bar, words);
+    node.addEventListener("click", act);
+    return node;
+  };
+  button("⏮", "to the start (Home)", () => move(0));
+  button("◀", "one step back (left arrow)", () => move(step - 1));
+  const play = button("▶ play", "play or pause (space)", () => (timer ? pause() : start()));
+  button("▶", "one step forward (right arrow)", () => move(step + 1));
+  const message = html("div", { class: "message", role: "alert" }, root);
+  const formula = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
+  const drawing = svg("svg", { viewBox: "0 0 860 250", role: "img", "aria-label": "scores and their weights" }, root);
+  const table = html("table", { class: "counters" }, root);
+  let scores = data.scores, history = states(scores, data.block), step = 0, timer = null;
+
+  function draw() {
+    const now = history[step], before = history[Math.max(0, step - 1)];
+    drawing.replaceChildren();
+    const low = Math.min(0, ...scores), high = Math.max(0, ...scores), room = high - low || 1;
+    const y = (value) => 205 - (165 * (value - low)) / room;
+    const wide = Math.min(120, 740 / scores.length);
+    scores.forEach((x, i) => {
+      const seen = i < now.seen, fresh = seen && i >= before.seen && step > 0;
+      const weight = Math.exp(x - now.m);
+      const left = 50 + i * wide;
+      // The outline is the score; the filled part is its weight e^(x − m), which shrinks when a larger maximum comes.
+      svg("rect", { x: left, width: wide - 6, y: Math.min(y(x), y(0)), height: Math.max(1, Math.abs(y(x) - y(0))),
+        fill: "none", stroke: seen ? "#0072b2" : "var(--clickable-line)", "stroke-width": fresh ? 4 : 1.5 }, drawing);
+      if (seen) {
+        const full = Math.abs(y(x) - y(0)) || 2;
+        svg("rect", { x: left, width: wide - 6, y: y(Math.max(x, 0)) + full * (1 - weight), height: full * weight,
+          fill: fresh ? "#0072b2" : "#56b4e9", "fill-opacity": 0.8, "data-weight": weight.toFixed(3) }, drawing);
+      }
+      if (wide > 34) {
+        svg("text", { x: left + wide / 2 - 3, y: 224 }, drawing, short(x));
+        svg("text", { x: left + wide / 2 - 3, y: 242 }, drawing, seen ? weight.toFixed(3) : "");
+      }
+    });
+    svg("text", { x: 22, y: 224 }, drawing, "x");
+    svg("text", { x: 22, y: 242 }, drawing, "weight");
+    if (now.seen) {
+      svg("line", { x1: 44, x2: 50 + now.seen * wide, y1: y(now.m), y2: y(now.m), stroke: "#d55e00", "stroke-width": 3 }, drawing);
+      svg("text", { x: 80 + now.seen * wide, y: y(now.m) + 4 }, drawing, `m = ${short(now.m)}`);
+    }
+    const added = now.l - before.l * now.factor;
+    formula.textContent = step
+      ? `l = ${short(before.l)} × ${short(now.factor)} + ${short(added)} = ${short(now.l)};  (m, l) = (${short(now.m)}, ${now.l.toFixed(3)})`
+      : "before the first block: (m, l) = (−∞, 0)";
+    counts(now);
+  }
+
+  // How far each form has read, and what it can emit. Offline: max, sum, divide; online: statistics, divide; fused: one pass.
+  function counts(now) {
+    const n = scores.length, share = now.seen / n, done = now.seen === n;
+    table.replaceChildren();
+    const head = html("tr", {}, html("thead", {}, table));
+    for (const words of ["form", "passes over the row", "elements read so far", "after these"]) html("th", {}, head, words);
+    const body = html("tbody", {}, table);
+    const rows = [
+      ["offline softmax", 3, done ? "knows m; two more passes" : "knows a maximum so far, no sum"],
+      ["online softmax", 2, done ? "knows m and l; one more pass" : "knows m and l of what it saw"],
+      ["online, fused with the average", 1, done ? "has the answer" : "has the answer for what it saw"],
+    ];
+    for (const [name, passes, words] of rows) {
+      const row = html("tr", {}, body);
+      html("th", {}, row, name);
+      for (const text of [String(passes), `${now.seen} of ${passes * n}`, words]) html("td", {}, row, text);
+    }
+    table.dataset.share = share.toFixed(3);
+  }
+
+  function take() {
+    const found = parse(field.value, data.most);
+    message.textContent = found.error ?? "";
+    field.setAttribute("aria-invalid", Boolean(found.error));
+    if (found.error) return;
+    scores = found.scores;
+    history = states(scores, Number(choose.value));
+    move(0);
+  }
+  function move(to) {
+    pause();
+    step = Math.max(0, Math.min(to, history.length - 1));
+    draw();
+  }
+  function pause() {
+    clearInterval(timer);
+    timer = null;
+    play.textContent = "▶ play";
+  }
+  function start() {
+    if (step === history.length - 1) step = 0;
+    play.textContent = "❚❚ pause";
+    timer = setInterval(() => {
+      step += 1;
+      draw();
+      if (step >= history.length - 1) pause();
+    }, 900);
+  }
+
+  field.addEventListener("input", take);
+  choose.addEventListener("change", take);
+  root.addEventListener("keydown", (event) => {
+    if (["INPUT", "SELECT"].includes(event.target.tagName) || event.altKey || event.ctrlKey || event.metaKey) return;
+    const act = { ArrowRight: () => move(step + 1), ArrowLeft: () => move(step - 1), Home: () => move(0), End: () => move(Infinity) };
+    if (event.key === " " && event.target.tagName !== "BUTTON") act[" "] = () => play.click();
+    if (!act[event.key]) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act[event.key]();
+  });
+  draw();
+  return pause;
+}
+
+export default { render };

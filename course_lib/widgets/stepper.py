@@ -1,0 +1,27 @@
+"""The softmax stepper: type a row of scores, step through it block by block."""
+
+from collections.abc import Sequence
+
+from course_lib import plots, softmax, style
+from course_lib.widgets.clickable import _JS, Clickable
+
+MOST = 24
+
+
+class SoftmaxStepper(Clickable):
+    """m, l and the correction after each block of a row of at most 24 scores; offline beside online, with passes counted.
+
+    ``block`` is 1, 2, 4 or 8. Raises ValueError for scores that are empty, too many or not finite.
+    """
+
+    script = _esm = _JS / "softmax.js"
+
+    def __init__(self, scores: Sequence[float] = (3, 2, 5, 1), block: int = 1):
+        if block not in (1, 2, 4, 8):
+            raise ValueError(f"block is {block!r}; choose one of 1, 2, 4, 8")
+        if len(scores) > MOST:
+            raise ValueError(f"scores has {len(scores)} numbers; pass at most {MOST}")
+        steps = len(softmax.online_states(list(scores), block))  # also refuses what has no softmax
+        still, _ = style.render(plots.online_step, list(scores), steps, block)
+        data = {"scores": [float(x) if x % 1 else int(x) for x in scores], "block": block, "most": MOST}
+        super().__init__(data, still, f"softmax stepper on {', '.join(f'{x:g}' for x in scores)}")
