@@ -49,7 +49,8 @@ def simulate(
 
     'none': warpgroups share the tensor cores, each waits for its own product, softmax, product. 'ping-pong': the tensor
     cores serve one warpgroup at a time, the one that asked first. 'two-stage overlap': within a warpgroup the next Q Kᵀ
-    is under way during a softmax. Raises ValueError for an unknown mode or a number below its least.
+    goes before the last P V, and its softmax runs beside that P V; the next block has to be there, so stages is at
+    least 2. Raises ValueError for an unknown mode or a number below its least.
     """
     for name, count in (("blocks", blocks), ("consumers", consumers), ("stages", stages)):
         checks.positive_int(name, count)
@@ -57,6 +58,8 @@ def simulate(
         if not 0 < time < float("inf"):
             raise ValueError(f"{name} is {time!r}; pass a duration above 0")
     checks.one_of("mode", mode, MODES)
+    if mode == "two-stage overlap" and stages < 2:
+        raise ValueError("stages is 1; pass at least 2: with overlap two blocks are in use at a time")
     return _run(_tasks(blocks, consumers, stages, load, qk, softmax, pv, mode), exclusive=mode == "ping-pong")
 
 
@@ -80,10 +83,9 @@ def _tasks(
             products[lane, block].needs += [weights[block]]
             if block:
                 weights[block].needs.append(weights[block - 1])
-                if mode == "two-stage overlap":  # issued before the last block's product, which waits for its softmax
-                    scores[block].needs += [scores[block - 1]] + ([products[lane, block - 2]] if block > 1 else [])
+                if mode == "two-stage overlap":  # Q Kᵀ goes first, then the last block's P V, beside which softmax runs
+                    scores[block].needs += [weights[block - 1]] + ([products[lane, block - 2]] if block > 1 else [])
                     products[lane, block - 1].needs.append(scores[block])
-                    weights[block].needs.append(products[lane, block - 1])
                 else:
                     scores[block].needs.append(products[lane, block - 1])
             tasks += [scores[block], weights[block], products[lane, block]]
@@ -92,7 +94,8 @@ def _tasks(
 
 def _run(tasks: list[_Task], exclusive: bool) -> list[Span]:
     """Let time pass from event to event; work on the tensor cores shares them evenly, or takes them one at a time."""
-    now, waiting, running = 0.0, list(tasks), []
+    now = 0.0
+    waiting, running = list(tasks), list[_Task]()
     queue: list[_Task] = []  # ready for the tensor cores, in the order of asking
     while waiting or running or queue:
         for task in [t for t in waiting if all(need.end is not None for need in t.needs)]:

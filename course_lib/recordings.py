@@ -141,7 +141,9 @@ def loop_orders() -> list[dict[str, Any]]:
         "V2, one program": partial(flash_v2, split=1),
         "V2": flash_v2,
     }
-    versions = {(name, stages): partial(call, num_stages=stages) for name, call in ours.items() for stages in (3, 1)}
+    versions: dict[tuple[str, int], Callable[..., Any]] = {
+        (name, stages): partial(call, num_stages=stages) for name, call in ours.items() for stages in (3, 1)
+    }
     versions |= {("standard", 0): plain_attention, ("sdpa", 0): sdpa}
     rows = []
     for heads, n in measure.progress(LOOP_ORDER_SHAPES, "heads, N"):

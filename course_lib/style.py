@@ -67,6 +67,7 @@ TENSOR = {
     "m": SKY,
     "L": PURPLE,
 }
+WORK = {"load": GREY, "QK": BLUE, "softmax": ORANGE, "PV": GREEN}  # what a warpgroup does
 
 RC: Any = {
     "figure.dpi": 110,

@@ -162,14 +162,14 @@ def levels(
     width = 0.8 / len(names)
     for i, name in enumerate(names):
         at = [x + (i - (len(names) - 1) / 2) * width for x in range(len(measured))]
-        shade = (RED, ORANGE, SKY)[i]
+        shade = (RED, ORANGE, SKY, GREEN)[i]
         ax.bar(at, [row[i] / 1e9 for row in measured.values()], width * 0.92, color=shade, label=name)
     for x, bytes_ in enumerate(model.values()):
         ax.plot([x - 0.42, x + 0.42], [bytes_ / 1e9] * 2, color=BLACK, lw=2.5, label=None if x else "model")
     ax.set_xticks(range(len(measured)), list(measured))
     ax.set(yscale="log", ylabel="GB read")
     ax.grid(False, axis="x")
-    ax.legend(loc="upper right", ncols=4, fontsize=11, bbox_to_anchor=(1, 1.02))
+    ax.legend(loc="upper right", ncols=5, fontsize=11, bbox_to_anchor=(1, 1.02))
     low, high = ax.get_ylim()
     ax.set_ylim(low, high * 4)
     kind_label(ax, kind)

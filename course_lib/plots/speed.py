@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from course_lib.style import ALGORITHM, GREY, MARKER, kind_label, seconds_text
+from course_lib.pipeline import Span
+from course_lib.style import ALGORITHM, GREY, MARKER, WORK, kind_label, seconds_text
 
 
 def _key(name: str) -> str:
@@ -72,3 +73,23 @@ def chain(ax: Axes, seconds: Mapping[str, float], causes: Sequence[str], kind: s
     ax.grid(False, axis="y")
     kind_label(ax, kind)
     return f"in all {times[0] / times[-1]:.0f} times: " + ", ".join(f"{g} by {c}" for g, c in zip(gains[1:], causes))
+
+
+def lanes(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
+    """A simulated pipeline: one lane for the producer and for each warpgroup, a bar for each piece of work."""
+    seen = set()
+    for span in spans:
+        label = None if span.kind in seen else span.kind
+        seen.add(span.kind)
+        offset = 0.2 if span.kind == "softmax" else -0.2 if span.kind == "PV" else 0.0
+        height = 0.4 if offset else 0.8
+        ax.barh(span.lane + offset, span.end - span.start, left=span.start, height=height, color=WORK[span.kind],
+                edgecolor="white", label=label)  # fmt: skip
+    consumers = max(span.lane for span in spans)
+    ax.set_yticks(range(consumers + 1), ["producer", *(f"warpgroup {i + 1}" for i in range(consumers))])
+    ax.invert_yaxis()
+    ax.set(xlabel="time (units)", title=f"tensor cores idle: {idle:.0%}")
+    ax.grid(False, axis="y")
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    kind_label(ax, "model")
+    return ax

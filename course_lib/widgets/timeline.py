@@ -1,0 +1,27 @@
+"""The pipeline timeline: a producer and consumer warpgroups over time, with sliders for each duration."""
+
+from typing import Any
+
+from course_lib import pipeline, plots, style
+from course_lib.widgets.clickable import _JS, Clickable
+
+
+class PipelineTimeline(Clickable):
+    """The timeline of ``pipeline.simulate`` under sliders; ``start`` are its arguments at first, in any one unit of time.
+
+    Raises ValueError for arguments that ``simulate`` refuses, TypeError for names that it does not have.
+    """
+
+    script = _esm = _JS / "pipeline.js"
+
+    def __init__(self, **start: Any):
+        defaults: dict[str, Any] = {
+            "blocks": 6, "consumers": 2, "stages": 2, "load": 2.0, "qk": 2.0, "softmax": 2.0, "pv": 2.0, "mode": "none",
+        }  # fmt: skip
+        if unknown := set(start) - set(defaults):
+            raise TypeError(f"no argument named {sorted(unknown)[0]!r}; choose from {', '.join(defaults)}")
+        values = defaults | start
+        spans = pipeline.simulate(**values)
+        still, _ = style.render(plots.lanes, spans, pipeline.idle_fraction(spans), size=(10.5, 3.6))
+        data = {"start": values, "modes": list(pipeline.MODES), "colors": style.WORK}
+        super().__init__(data, still, f"pipeline timeline, overlap: {values['mode']}")
