@@ -20,7 +20,7 @@ NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-wi
 
 .PHONY: help
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 .venv/bin/python:
 	@command -v python3 >/dev/null || { echo "python3 is missing: install Python 3.11, 3.12 or 3.13"; exit 1; }
@@ -67,6 +67,14 @@ notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 
 .PHONY: picture
 picture: $(READY)  ## redraw the map of the course that the README shows
 	@$(PYTHON) -m course_lib.course_map
+
+.PHONY: pages
+pages: $(READY)  ## write the lectures as static pages to site/: clickable pictures without a kernel or a network
+	@$(PYTHON) -m course_lib.pages
+
+.PHONY: bench-pictures
+bench-pictures: $(READY)  ## measure how fast the clickable pictures load, step and answer in Chromium
+	@$(PYTHON) tests/bench_pictures.py
 
 .PHONY: lint
 lint: $(READY)  ## ruff on code and notebooks, mypy

@@ -1,138 +1,24 @@
-"""A lecture in JupyterLab in a real Chromium: run all cells, type a sequence, move a slider, read the change."""
-
-import os
-import secrets
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
+"""Lectures in JupyterLab in a real Chromium: run all cells, click, type, move a slider, use the keys, read the change."""
 
 import pytest
+from browsing import browser, idle, lab, open_and_run  # noqa: F401 - fixtures
 
 from course_lib import notebooks
 
 pytestmark = pytest.mark.browser
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        message = "no Chromium found: install Debian's package `chromium`"
-        if os.environ.get("COURSE_REQUIRE_BROWSER") == "1":
-            pytest.fail(message)
-        pytest.skip(message)
-    with playwright.sync_playwright() as engine:
-        chromium = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
+def lecture(number: str):
+    return next(path for path in notebooks.lectures() if path.name.startswith(number))
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """JupyterLab on loopback over a copy of the lectures: (address, token)."""
-    root = tmp_path_factory.mktemp("lab")
-    shutil.copytree(notebooks.NOTEBOOKS, root / "notebooks")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    token = secrets.token_hex(16)
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root"]
-    command += [
-        f"--IdentityProvider.token={token}",
-        f"--ServerApp.root_dir={root}",
-        "--LabApp.news_url=",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-    ]
-    settings = os.environ | {
-        "JUPYTERLAB_SETTINGS_DIR": str(root / "settings"),
-        "JUPYTERLAB_WORKSPACES_DIR": str(root / "workspaces"),
-    }
-    with (root / "log").open("w") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, env=settings)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(240):
-            try:
-                urllib.request.urlopen(f"{address}/api?token={token}", timeout=5).close()
-                break
-            except OSError:
-                assert server.poll() is None, (root / "log").read_text()
-                time.sleep(0.25)
-        yield address, token
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
-
-
-def page_timeout() -> type[Exception]:
-    from playwright.sync_api import TimeoutError
-
-    return TimeoutError
-
-
-def open_and_run(browser, lab: tuple[str, str], lecture: Path):
-    address, token = lab
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.set_default_timeout(60_000)
-    page.goto(
-        f"{address}/lab/workspaces/{lecture.stem}/tree/notebooks/{lecture.name}?token={token}", wait_until="networkidle"
-    )
-    page.wait_for_selector(".jp-NotebookPanel-toolbar")
-    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
-    # A run that is asked for while the kernel still connects can be lost, or answered with a dialog: ask again.
-    for _ in range(4):
-        if page.locator("dialog.jp-Dialog .jp-mod-accept").count():
-            print("JupyterLab asked:", page.locator("dialog.jp-Dialog").first.inner_text())
-            page.locator("dialog.jp-Dialog .jp-mod-accept").first.click()
-        page.click(".lm-MenuBar-itemLabel:text-is('Run')")
-        page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
-        try:
-            page.wait_for_selector(".course-explorer", timeout=30_000)
-            break
-        except page_timeout():
-            continue
-    return page
-
-
-def idle(page) -> None:
-    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
-
-
-def test_lecture_02_answers_to_typing_and_to_a_slider(browser, lab) -> None:
-    page = open_and_run(browser, lab, next(p for p in notebooks.lectures() if p.name.startswith("02")))
-    stepper = page.locator(".course-explorer").first
-    stepper.scroll_into_view_if_needed()
-    stepper.get_by_text("after 3 of 4: m = 5, l = 1.185").wait_for()
-
-    handle = stepper.locator(".noUi-handle").first
-    handle.focus()
-    handle.press("ArrowRight")
-    stepper.get_by_text("after 4 of 4: m = 5, l = 1.203").wait_for()
-
-    field = stepper.locator("input[type=text]")
-    picture = stepper.locator("img").get_attribute("src")
-    field.fill("1, 1")
-    field.press("Enter")
-    stepper.get_by_text("after 2 of 2: m = 1, l = 2").wait_for()
-    assert stepper.locator("img").get_attribute("src") != picture
-
-    field.fill("1, abc")
-    field.press("Enter")
-    stepper.get_by_role("alert").filter(has_text="is not a list of numbers; type for example 3, 2, 5, 1").wait_for()
+def no_errors(page) -> None:
     idle(page)
     assert page.locator('.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"]').count() == 0
-    page.close()
+    assert page.locator(".course-clickable, .course-explorer").count() > 0
 
 
-def test_the_first_lecture_is_served_and_its_first_explorer_moves(browser, lab) -> None:
+def test_the_first_lecture_is_served_and_its_first_explorer_moves(browser, lab) -> None:  # noqa: F811
     page = open_and_run(browser, lab, notebooks.lectures()[0])
     explorer = page.locator(".course-explorer").first
     explorer.scroll_into_view_if_needed()
@@ -141,4 +27,49 @@ def test_the_first_lecture_is_served_and_its_first_explorer_moves(browser, lab) 
     handle.focus()
     handle.press("ArrowRight")
     page.wait_for_function("([old]) => document.querySelector('.course-explorer img').src !== old", arg=[before])
+    page.close()
+
+
+def test_lecture_02_takes_typed_scores(browser, lab) -> None:  # noqa: F811
+    page = open_and_run(browser, lab, lecture("02"))
+    stepper = page.locator(".course-clickable").first
+    stepper.scroll_into_view_if_needed()
+    stepper.get_by_label("one step forward").first.click()
+    stepper.get_by_text("(m, l) = (3, 1.000)").wait_for()
+    stepper.locator(".stepper").focus()
+    page.keyboard.press("End")
+    stepper.get_by_text("(m, l) = (5, 1.203)").wait_for()
+
+    field = stepper.get_by_label("scores", exact=True)
+    field.fill("1, 1")
+    stepper.locator(".stepper").focus()
+    page.keyboard.press("End")
+    stepper.get_by_text("(m, l) = (1, 2.000)").wait_for()
+    field.fill("1, abc")
+    stepper.get_by_role("alert").filter(has_text="type numbers, for example 3, 2, 5, 1").wait_for()
+    no_errors(page)
+    page.close()
+
+
+def test_lecture_03_shows_the_terms_of_a_clicked_tile(browser, lab) -> None:  # noqa: F811
+    page = open_and_run(browser, lab, lecture("03"))
+    picture = page.locator(".course-clickable").first
+    picture.scroll_into_view_if_needed()
+    picture.locator('[data-tile="C:0,0"]').click()
+    picture.get_by_text("term 1: A(0,0)·B(0,0)").wait_for()
+    picture.get_by_text("term 2: A(0,1)·B(1,0)").wait_for()
+    picture.get_by_text("sum = [6 7; 26 27]").wait_for()
+    no_errors(page)
+    page.close()
+
+
+def test_lecture_06_counts_the_writes_of_both_orders(browser, lab) -> None:  # noqa: F811
+    page = open_and_run(browser, lab, lecture("06"))
+    picture = page.locator(".course-clickable").first
+    picture.scroll_into_view_if_needed()
+    for order, writes in (("V1", "16×"), ("V2", "4×")):
+        picture.get_by_label("algorithm", exact=True).select_option(label=order)
+        picture.locator(".tiles").focus()
+        page.keyboard.press("End")
+        picture.locator('tr[data-tensor="O"] td[data-count="stores"]').filter(has_text=writes).wait_for()
     page.close()

@@ -77,7 +77,7 @@ def test_every_picture_says_what_it_shows(path) -> None:
     for cell in code_cells(load(path)):
         for output in cell.outputs:
             if "image/png" in output.get("data", {}):
-                assert re.search(r"figure[^\]]*\] \S+ \S+ \S+", output.data["text/plain"]), cell.source
+                assert re.search(r"(figure|picture)[^\]]*\] \S+ \S+ \S+", output.data["text/plain"]), cell.source
 
 
 SAMPLE = {

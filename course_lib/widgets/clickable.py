@@ -5,6 +5,7 @@ They work in JupyterLab, on live slides, and on a static page with no kernel and
 
 import html
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ _JS = Path(__file__).parent / "js"
 class Clickable(anywidget.AnyWidget):
     """A clickable picture. ``data`` is plain JSON; the saved output is a still picture for readers without a page that runs."""
 
+    script: Path
     _css = _JS / "clickable.css"
     data = traitlets.Dict().tag(sync=True)
 
@@ -31,26 +33,27 @@ class Clickable(anywidget.AnyWidget):
         return f"[clickable picture] {self._alt}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        if os.environ.get("COURSE_PAGES"):  # course_lib.pages wants the picture itself
+            return {"text/html": self.page_html(), "text/plain": repr(self)}, {}
         live: Any = super()._repr_mimebundle_(**kwargs)
         live = live[0] if isinstance(live, tuple) else live
         still, metadata = style.Picture(self._still, repr(self))._repr_mimebundle_()
         return dict(live or {}) | still | {"text/plain": repr(self)}, metadata
 
-    def page_html(self, number: int) -> str:
-        """The picture as HTML that stands alone; ``number`` tells it from others on the page."""
+    def page_html(self) -> str:
+        """The picture as HTML that stands alone, but for ``styles``."""
+        name = f"clickable-{self.model_id}"
         module = type(self).script.read_text(encoding="utf-8").replace("export default", "const picture =")
         # "</" could end the script early; in JSON and in strings of JavaScript "<\\/" means the same.
         data = json.dumps(dict(self.data)).replace("</", "<\\/")
         return (
-            f'<div id="clickable-{number}" aria-label="{html.escape(self._alt)}"></div>\n'
+            f'<div id="{name}" aria-label="{html.escape(self._alt)}"></div>\n'
             f'<script type="module">\n{module}\nconst data = {data};\n'
             "const model = { get: (name) => ({ data })[name], set() {}, on() {}, off() {}, save_changes() {} };\n"
-            f'picture.render({{ model, el: document.getElementById("clickable-{number}") }});\n</script>'
+            f'picture.render({{ model, el: document.getElementById("{name}") }});\n</script>'
         )
-
-    script: Path
 
 
 def styles() -> str:
     """The style sheet of all clickable pictures."""
-    return Clickable._css.read_text(encoding="utf-8")
+    return (_JS / "clickable.css").read_text(encoding="utf-8")

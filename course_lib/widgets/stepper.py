@@ -24,4 +24,4 @@ class SoftmaxStepper(Clickable):
         steps = len(softmax.online_states(list(scores), block))  # also refuses what has no softmax
         still, _ = style.render(plots.online_step, list(scores), steps, block)
         data = {"scores": [float(x) if x % 1 else int(x) for x in scores], "block": block, "most": MOST}
-        super().__init__(data, still, f"softmax stepper on {', '.join(f'{x:g}' for x in scores)}")
+        super().__init__(data, still, f"the online softmax of {', '.join(f'{x:g}' for x in scores)}, step by step")

@@ -44,7 +44,7 @@ class TileExplorer(Clickable):
         super().__init__(
             {"runs": described, "colors": style.TENSOR},
             still=style.render(plots.trace, first.memory, size=(11, 4.4))[0],
-            alt=f"tile explorer: {', '.join(self.runs)}",
+            alt=f"tiles of {' and '.join(self.runs)}: what is on the chip at each step, and what has been moved",
         )
 
 

@@ -119,7 +119,7 @@ function render({ model, el }) {
     item.style.color = data.colors[kind];
     item.style.fontWeight = "bold";
   }
-  html("span", {}, key, "▨ waiting");
+  html("span", {}, key, "□ waiting");
 
   function draw() {
     const spans = simulate(values);
@@ -127,7 +127,7 @@ function render({ model, el }) {
     if (!spans) return;
     const end = Math.max(...spans.map((s) => s.end));
     const lanes = values.consumers + 2, height = 46, left = 110, width = 860;
-    const x = (time) => left + ((width - left - 12) * time) / end;
+    const x = (time) => left + ((width - left - 24) * time) / end;
     drawing.replaceChildren();
     drawing.setAttribute("viewBox", `0 0 ${width} ${lanes * height + 34}`);
     const lane = (number, name) => {

@@ -49,7 +49,7 @@ function render({ model, el }) {
     node.addEventListener("click", act);
     return node;
   };
-  button("⏮", "to the start (Home)", () => move(0));
+  button("|◀", "to the start (Home)", () => move(0));
   button("◀", "one step back (left arrow)", () => move(step - 1));
   const play = button("▶ play", "play or pause (space)", () => (timer ? pause() : start()));
   button("▶", "one step forward (right arrow)", () => move(step + 1));

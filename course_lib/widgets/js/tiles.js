@@ -48,7 +48,7 @@ const LAYOUT = {
   attention: [[null, "K", null, "V"], ["Q", "S", "P", "O", "m", "l", "L"]],
 };
 
-function drawMatrices(run, colors, parent, width) {
+function drawMatrices(run, colors, parent, width, height) {
   const tensors = Object.fromEntries(run.tensors.map((t) => [t.name, t]));
   const shape = (t) => (t.transposed ? [t.cols, t.rows] : [t.rows, t.cols]);
   const layout = LAYOUT[run.kind].map((row) => row.map((name) => (tensors[name] ? name : null)));
@@ -58,7 +58,7 @@ function drawMatrices(run, colors, parent, width) {
   const high = layout.map((row) => Math.max(0, ...row.map((name) => (name ? shape(tensors[name])[0].length : 0))));
   const used = wide.filter((x) => x > 0).length;
   const gap = 30;
-  const unit = Math.max(7, Math.min(46, (width - gap * (used + 1)) / wide.reduce((a, b) => a + b), 330 / high.reduce((a, b) => a + b)));
+  const unit = Math.max(7, Math.min(56, (width - gap * (used + 1)) / wide.reduce((a, b) => a + b), (height - 90) / high.reduce((a, b) => a + b)));
   const drawing = svg("svg", { role: "group", "aria-label": `matrices of ${run.name}` });
   const tiles = new Map();
   let bottom = 0, right = 0, y = 22;
@@ -105,7 +105,7 @@ function drawMatrices(run, colors, parent, width) {
 // --- one algorithm: its matrices, its chip, its counters, its code ---
 
 class View {
-  constructor(run, colors, parent, width, withCode, jump) {
+  constructor(run, colors, parent, [width, height], withCode, jump) {
     this.run = run;
     this.colors = colors;
     this.states = replay(run);
@@ -114,7 +114,7 @@ class View {
     this.root = html("div", { class: "view" }, parent);
     const left = html("div", { class: "matrices" }, this.root);
     html("div", { class: "title" }, left, run.name);
-    this.tiles = drawMatrices(run, colors, left, width);
+    this.tiles = drawMatrices(run, colors, left, width, height);
     for (const [key, box] of this.tiles) {
       box.addEventListener("click", () => jump(this, key));
       box.addEventListener("keydown", (event) => {
@@ -159,6 +159,7 @@ class View {
     }
     if (event && OPS[event[0]] === "load") mark(event[1], "loading");
     if (event && OPS[event[0]] === "store") mark(event[1], "storing");
+    this.showNeeds(event, state);
     const pair = this.run.pairs[this.step];
     const current = pair ? this.tiles.get(`S:${pair[0]},${pair[1]}`) : null;
     if (current) current.setAttribute("class", `${current.getAttribute("class")} held`), this.lit.push(current);
@@ -172,6 +173,22 @@ class View {
     }
     this.showCode(event);
     this.showDetail(pair);
+  }
+
+  // While a tile of C is computed: its row of A and its column of B, and the sum on the chip.
+  showNeeds(event, state) {
+    const tile = event ? this.run.groups[event[9]].tile : null;
+    if (!tile) return;
+    const [i, j] = tile;
+    for (const [key, box] of this.tiles) {
+      const [name, at] = key.split(":");
+      const [row, col] = at.split(",").map(Number);
+      const mine = (name === "A" && row === i) || (name === "B" && col === j) || (name === "C" && row === i && col === j);
+      if (!mine) continue;
+      const held = name === "C" && state.resident.some(([part]) => part === "acc");
+      box.setAttribute("class", `${box.getAttribute("class")} needed${held ? " held" : ""}`);
+      this.lit.push(box);
+    }
   }
 
   showChip(state) {
@@ -210,10 +227,11 @@ class View {
     const group = event ? this.run.groups[event[9]] : null;
     if (!group?.tile) return "click a tile of C";
     const [i, j] = group.tile;
-    const entered = this.run.events.slice(group.begin, this.step).filter((e) => OPS[e[0]] === "compute").length;
+    const passed = this.run.events.slice(group.begin, this.step).map((e) => OPS[e[0]]);
+    const entered = passed.filter((op) => op === "compute").length;
     const lines = [`C(${i},${j}) =`];
     for (let k = 0; k < entered; k++) lines.push(`term ${k + 1}: A(${i},${k})·B(${k},${j})${group.terms ? ` = ${group.terms[k]}` : ""}`);
-    if (OPS[event[0]] === "store") lines.push(`sum${group.sum ? ` = ${group.sum}` : ", stored"}`);
+    if (passed.includes("store")) lines.push(`sum${group.sum ? ` = ${group.sum}` : ", stored"}`);
     return lines.join("\n");
   }
 
@@ -251,7 +269,7 @@ function render({ model, el }) {
   data.runs.forEach((run, i) => html("option", { value: i }, choose, run.name));
   if (data.runs.length > 1) html("option", { value: "both" }, choose, data.runs.map((run) => run.name).join(" beside "));
   if (data.runs.length === 1) choose.hidden = true;
-  button("⏮", "to the start (Home)", () => move(0));
+  button("|◀", "to the start (Home)", () => move(0));
   button("◀", "one step back (left arrow)", () => move(step - 1));
   const play = button("▶ play", "play or pause (space)", () => (timer ? pause() : start(Infinity)));
   button("▶", "one step forward (right arrow)", () => move(step + 1));
@@ -287,8 +305,9 @@ function render({ model, el }) {
     let before = null;
     const tick = (now) => {
       before ??= now;
-      const due = Math.floor(((now - before) / 1000) * Number(speed.value));
-      if (due > 0) (before = now), show(Math.min(step + due, stop));
+      const rate = Number(speed.value);
+      const due = Math.floor(((now - before) / 1000) * rate + 0.05); // a frame may come a little early
+      if (due > 0) (before += (due * 1000) / rate), show(Math.min(step + due, stop));
       if (timer !== null) timer = requestAnimationFrame(tick);
     };
     timer = requestAnimationFrame(tick);
@@ -306,7 +325,7 @@ function render({ model, el }) {
     const runs = both ? data.runs : [data.runs[Number(choose.value)]];
     stage.replaceChildren();
     stage.classList.toggle("both", both);
-    views = runs.map((run) => new View(run, data.colors, stage, both ? 380 : 440, !both, jump));
+    views = runs.map((run) => new View(run, data.colors, stage, both ? [380, 330] : [440, 430], !both, jump));
     scrub.max = Math.max(...views.map((view) => view.length));
     show(0);
   }

@@ -1,0 +1,106 @@
+"""A real Chromium, and JupyterLab over a copy of the lectures: the fixtures of the browser tests."""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from course_lib import notebooks
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        message = "no Chromium found: install Debian's package `chromium`"
+        if os.environ.get("COURSE_REQUIRE_BROWSER") == "1":
+            pytest.fail(message)
+        pytest.skip(message)
+    with playwright.sync_playwright() as engine:
+        chromium = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """JupyterLab on loopback over a copy of the lectures: (address, token)."""
+    root = tmp_path_factory.mktemp("lab")
+    shutil.copytree(notebooks.NOTEBOOKS, root / "notebooks")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token = secrets.token_hex(16)
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root"]
+    command += [
+        f"--IdentityProvider.token={token}",
+        f"--ServerApp.root_dir={root}",
+        "--LabApp.news_url=",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    settings = os.environ | {
+        "JUPYTERLAB_SETTINGS_DIR": str(root / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(root / "workspaces"),
+    }
+    with (root / "log").open("w") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=settings)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(f"{address}/api?token={token}", timeout=5).close()
+                break
+            except OSError:
+                assert server.poll() is None, (root / "log").read_text()
+                time.sleep(0.25)
+        yield address, token
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def page_timeout() -> type[Exception]:
+    from playwright.sync_api import TimeoutError
+
+    return TimeoutError
+
+
+def open_and_run(browser, lab: tuple[str, str], lecture: Path):
+    address, token = lab
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(60_000)
+    page.goto(
+        f"{address}/lab/workspaces/{lecture.stem}/tree/notebooks/{lecture.name}?token={token}", wait_until="networkidle"
+    )
+    page.wait_for_selector(".jp-NotebookPanel-toolbar")
+    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+    # A run that is asked for while the kernel still connects can be lost, or answered with a dialog: ask again.
+    for _ in range(8):
+        if page.locator("dialog.jp-Dialog .jp-mod-accept").count():
+            print("JupyterLab asked:", page.locator("dialog.jp-Dialog").first.inner_text())
+            page.locator("dialog.jp-Dialog .jp-mod-accept").first.click()
+        page.click(".lm-MenuBar-itemLabel:text-is('Run')")
+        page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
+        try:
+            page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="busy"]', timeout=5_000)
+            break
+        except page_timeout():
+            continue
+    page.wait_for_selector(".course-explorer, .course-clickable")
+    return page
+
+
+def idle(page) -> None:
+    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')

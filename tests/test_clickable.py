@@ -1,0 +1,336 @@
+"""The clickable pictures on a static page, without a kernel or a network, in a real Chromium; and what Python gives them."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from browsing import browser  # noqa: F401 - a fixture
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib import algorithms, notebooks, pages, pipeline, softmax
+from course_lib.widgets.clickable import Clickable, styles
+from course_lib.widgets.stepper import SoftmaxStepper
+from course_lib.widgets.tiles import TileExplorer
+from course_lib.widgets.timeline import PipelineTimeline
+
+Q, K, V = (torch.arange(32.0).reshape(8, 4).roll(i) / 16 for i in range(3))
+ATTENTION = {
+    "standard": algorithms.standard_attention,
+    "lite": algorithms.lite_attention,
+    "online": algorithms.online_attention,
+    "linear V1": algorithms.linear_v1,
+    "linear V2": algorithms.linear_v2,
+    "V1": algorithms.flash_v1,
+    "running": algorithms.flash_running,
+    "V2": algorithms.flash_v2,
+}
+
+
+def attention_picture() -> TileExplorer:
+    return TileExplorer(ATTENTION, Q, K, V, block_m=2, block_n=2)
+
+
+def matmul_picture() -> TileExplorer:
+    a, b = torch.arange(16.0).reshape(4, 4), torch.eye(4) + 1
+    return TileExplorer({"tiled": algorithms.tiled_matmul}, a, b, block_m=2, block_n=2, block_k=2)
+
+
+@pytest.fixture
+def show(browser, tmp_path: Path):  # noqa: F811
+    """Open pictures on a page of their own, from a file, with the network cut; console errors and requests fail the test."""
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 720})
+    complaints: list[str] = []
+
+    def open_page(*pictures: Clickable, text: str | None = None):
+        path = tmp_path / "page.html"
+        body = "\n".join(picture.page_html() for picture in pictures)
+        path.write_text(text or f"<!DOCTYPE html><meta charset=utf-8><style>{styles()}</style>{body}", encoding="utf-8")
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: complaints.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    context.close()
+    assert complaints == []
+
+
+def counters(view) -> dict[str, list[int]]:
+    """What the table of a view shows: tensor -> [loads, bytes read, stores, bytes written]."""
+    shown = {}
+    for row in view.locator("tr[data-tensor]").all():
+        cells = [cell.inner_text().strip("×").replace(",", "") for cell in row.locator("td").all()]
+        shown[row.get_attribute("data-tensor")] = [int(cell or 0) for cell in cells]
+    return shown
+
+
+# --- the tile explorer ---
+
+
+@pytest.mark.browser
+def test_every_counter_is_the_traces_at_the_last_step(show) -> None:
+    for picture in (attention_picture(), matmul_picture()):
+        page = show(picture)
+        for name, run in picture.runs.items():
+            if len(picture.runs) > 1:
+                page.get_by_label("algorithm", exact=True).select_option(label=name)
+            page.locator(".tiles").focus()
+            page.keyboard.press("End")
+            traffic, trace = run.memory.traffic(), run.memory.trace
+            for tensor, shown in counters(page.locator(".view")).items():
+                count = {op: sum(e.op == op and e.tensor == tensor for e in trace) for op in ("load", "store")}
+                bytes_ = traffic.reads.get(tensor, 0), traffic.writes.get(tensor, 0)
+                assert shown == [count["load"], bytes_[0], count["store"], bytes_[1]], (name, tensor)
+        page.close()
+
+
+@pytest.mark.browser
+def test_a_click_on_a_tile_of_c_brings_its_terms_in_one_by_one(show) -> None:
+    page = show(matmul_picture())
+    page.locator('[data-tile="C:0,0"]').click()
+    page.get_by_text("term 1: A(0,0)·B(0,0) = [1 2; 13 14]").wait_for()
+    assert page.get_by_text("term 2:").count() == 0
+    for tile, lit in (("A:0,1", True), ("B:1,0", True), ("A:1,0", False), ("B:0,1", False)):
+        assert ("needed" in page.locator(f'[data-tile="{tile}"]').get_attribute("class")) == lit
+    page.get_by_text("term 2: A(0,1)·B(1,0) = [5 5; 13 13]").wait_for()
+    page.get_by_text("sum = [6 7; 26 27]").wait_for()
+
+
+@pytest.mark.browser
+def test_the_held_block_stays_lit_while_the_others_stream_past(show) -> None:
+    page = show(TileExplorer({"V1": algorithms.linear_v1, "V2": algorithms.linear_v2}, Q, K, V, block_m=2, block_n=2))
+    for order, held, streams in (("V1", "K:1,0", "Q"), ("V2", "Q:1,0", "K")):
+        page.get_by_label("algorithm", exact=True).select_option(label=order)
+        page.locator(f'[data-tile="{held}"]').click()
+        page.locator(".tiles").focus()
+        page.keyboard.press("ArrowLeft")
+        seen = set()
+        for _ in range(40):
+            page.keyboard.press("ArrowRight")
+            lit = {box.get_attribute("data-tile") for box in page.locator(".cell.held").all()}
+            if held in lit:
+                seen |= {tile for tile in lit if tile and tile[0] == streams}
+        assert len(seen) == 4, (order, seen)
+
+
+@pytest.mark.browser
+def test_a_click_on_a_block_of_s_shows_its_numbers(show) -> None:
+    picture = TileExplorer({"V2": algorithms.flash_v2}, Q, K, V, block_m=2, block_n=2)
+    page = show(picture)
+    page.locator('[data-tile="S:1,2"]').click()
+    text = page.locator(".detail").inner_text()
+    scores = (Q[2:4].double() @ K[4:6].double().T / 2).tolist()
+    assert "S(1,2) = Q1 K2ᵀ / √d" in text
+    states = softmax.online_states((Q[2].double() @ K[:6].double().T / 2).tolist(), 2)
+    factor = float(softmax.correction([states[1].m], [states[2].m])[0])
+    for words in (
+        f"{scores[0][0]:.2f}  {scores[0][1]:.2f}",
+        f"m = {float(states[2].m):.3f}   l = {float(states[2].l):.3f}   × {factor:.3f}",
+    ):
+        assert words in text
+
+
+@pytest.mark.browser
+def test_side_by_side_steps_both(show) -> None:
+    page = show(TileExplorer({"V1": algorithms.linear_v1, "V2": algorithms.linear_v2}, Q, K, V, block_m=2, block_n=2))
+    page.get_by_label("algorithm", exact=True).select_option("both")
+    page.locator(".tiles").focus()
+    page.keyboard.press("End")
+    first, second = (counters(page.locator(".view").nth(i))["O"] for i in (0, 1))
+    assert (first[2], second[2]) == (16, 4)
+    assert page.locator(".course-clickable").bounding_box()["height"] <= 720
+
+
+@pytest.mark.browser
+def test_keys_alone_are_enough(show) -> None:
+    page = show(matmul_picture())
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_label("step", exact=True).input_value() == "2"
+    page.keyboard.press("ArrowLeft")
+    assert page.get_by_label("step", exact=True).input_value() == "1"
+    page.keyboard.press("Space")
+    page.get_by_text("❚❚ pause").wait_for()
+    page.keyboard.press("Space")
+    page.get_by_text("▶ play").wait_for()
+    page.locator('[data-tile="C:0,1"]').focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("term 1: A(0,0)·B(0,1)").wait_for()
+
+
+# --- the softmax stepper ---
+
+
+@pytest.mark.browser
+def test_the_stepper_ends_at_five_and_1203_by_keys(show) -> None:
+    page = show(SoftmaxStepper([3, 2, 5, 1]))
+    page.locator(".stepper").focus()
+    for words in ("(3, 1.000)", "(3, 1.368)", "(5, 1.185)", "(5, 1.203)"):
+        page.keyboard.press("ArrowRight")
+        page.get_by_text(f"(m, l) = {words}").wait_for()
+    weights = [float(x.get_attribute("data-weight")) for x in page.locator("[data-weight]").all()]
+    assert weights == pytest.approx([0.135, 0.050, 1.0, 0.018])
+
+
+@pytest.mark.browser
+def test_the_stepper_computes_as_the_library_does(show) -> None:
+    page = show(SoftmaxStepper())
+    for text, block in (("1, 1", 1), ("-50 -40 -30", 2), ("7 6 5 4 3 2 1", 4), ("0.5,1e3,-2", 1), ("4", 8)):
+        page.get_by_label("scores", exact=True).fill(text)
+        page.get_by_label("block size").select_option(str(block))
+        page.locator(".stepper").focus()
+        page.keyboard.press("End")
+        last = softmax.online_states([float(x) for x in text.replace(",", " ").split()], block)[-1]
+        assert f"{float(last.l):.3f})" in page.locator(".formula").inner_text()
+    for text in ("", "1, abc", "1, nan", ",".join("1" * 25)):
+        page.get_by_label("scores", exact=True).fill(text)
+        assert "type" in page.get_by_role("alert").inner_text()
+
+
+# --- the pipeline ---
+
+
+def test_one_warpgroup_without_overlap_takes_the_sum_of_its_parts() -> None:
+    for load, qk, soft, pv in ((3.0, 1.0, 2.0, 1.0), (0.5, 1.0, 1.0, 1.0)):
+        work = qk + soft + pv
+        alone = pipeline.simulate(5, 1, 1, load, qk, soft, pv)
+        assert alone[-1].end == pytest.approx(5 * (load + work))  # one buffer: load, then work, each time
+        ahead = pipeline.simulate(5, 1, 2, load, qk, soft, pv)
+        assert ahead[-1].end == pytest.approx(load + 4 * max(load, work) + work)
+        assert pipeline.idle_fraction(ahead) == pytest.approx(1 - 5 * (qk + pv) / ahead[-1].end)
+
+
+TIME = st.sampled_from([0.5, 1.0, 2.0, 3.5])
+
+
+@given(st.integers(1, 6), st.integers(1, 3), st.integers(2, 4), TIME, TIME, TIME, TIME, st.sampled_from(pipeline.MODES))
+def test_a_timeline_keeps_to_what_hardware_allows(blocks, consumers, stages, load, qk, soft, pv, mode) -> None:
+    spans = pipeline.simulate(blocks, consumers, stages, load, qk, soft, pv, mode)
+    at = {(s.lane, s.kind, s.block): s for s in spans}
+    assert len(at) == blocks * (1 + 3 * consumers)
+    for lane, block in itertools.product(range(1, consumers + 1), range(blocks)):
+        scores, weights, product = (at[lane, kind, block] for kind in ("QK", "softmax", "PV"))
+        assert at[0, "load", block].end <= scores.start + 1e-9
+        assert scores.end <= weights.start + 1e-9
+        assert weights.end <= product.start + 1e-9
+        if block + stages < blocks:
+            assert product.end <= at[0, "load", block + stages].start + 1e-9
+    tensor = sorted((s.start, s.end) for s in spans if s.kind in ("QK", "PV"))
+    assert tensor[-1][1] - tensor[0][0] >= consumers * blocks * (qk + pv) - 1e-6 or consumers == 1 or blocks == 1
+    if mode == "ping-pong":
+        assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(tensor))
+    assert 0 <= pipeline.idle_fraction(spans) < 1
+
+
+def test_taking_turns_keeps_the_tensor_cores_busier() -> None:
+    plain, turns = (pipeline.simulate(12, 2, 2, 1, 1, 2, 1, mode) for mode in ("none", "ping-pong"))
+    # In step, both wait for both softmaxes: of 2 + 2 + 2 units a block the tensor cores work 4. The first load takes 1.
+    assert pipeline.idle_fraction(plain) == pytest.approx(1 - 12 * 4 / (1 + 12 * 6))
+    assert pipeline.idle_fraction(turns) < 0.15
+
+
+@pytest.mark.browser
+def test_the_page_simulates_as_the_library_does(show) -> None:
+    page = show(PipelineTimeline())
+    module = (Path(pipeline.__file__).parent / "widgets" / "js" / "pipeline.js").read_text()
+    page.evaluate(
+        """async (text) => { const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+           window.pipeline = await import(url); }""",
+        module,
+    )
+    for blocks, consumers, stages, mode in itertools.product((1, 5), (1, 2, 3), (1, 2, 3), pipeline.MODES):
+        if mode == "two-stage overlap" and stages == 1:
+            continue
+        for load, qk, soft, pv in ((2, 2, 2, 2), (0.5, 1, 3.5, 1.5), (4, 1, 0.5, 2)):
+            arguments = {"blocks": blocks, "consumers": consumers, "stages": stages, "mode": mode}
+            arguments |= {"load": load, "qk": qk, "softmax": soft, "pv": pv}
+            ours = pipeline.simulate(**arguments)
+            theirs, idle = page.evaluate(
+                "(a) => { const s = window.pipeline.simulate(a); return [s, window.pipeline.idleFraction(s)]; }",
+                arguments,
+            )
+            assert [(s["lane"], s["kind"], s["block"]) for s in theirs] == [s[:3] for s in ours], arguments
+            for mine, other in zip(ours, theirs):
+                assert (other["start"], other["end"]) == pytest.approx((mine.start, mine.end))
+            assert idle == pytest.approx(pipeline.idle_fraction(ours))
+
+
+@pytest.mark.browser
+def test_the_timeline_answers_to_its_sliders(show) -> None:
+    page = show(PipelineTimeline(softmax=4.0))
+    before = page.locator(".formula").inner_text()
+    page.get_by_label("mode").select_option("ping-pong")
+    assert page.locator(".formula").inner_text() != before
+    page.get_by_label("mode").select_option("two-stage overlap")
+    page.get_by_label("buffers").focus()
+    page.keyboard.press("Home")
+    assert "at least 2 buffers" in page.get_by_role("alert").inner_text()
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_role("alert").inner_text() == ""
+
+
+# --- pages ---
+
+
+@pytest.mark.browser
+def test_a_lecture_as_a_page_works_without_kernel_and_network(show) -> None:
+    path = next(p for p in notebooks.lectures() if p.name.startswith("03"))
+    text = pages.page(path)
+    assert not [words for words in ("<script src", "<link rel='stylesheet'", 'src="http', "@import") if words in text]
+    page = show(text=text)
+    assert page.locator("math").count() > 10
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.locator('[data-tile="C:0,0"]').click()
+    page.get_by_text("term 2: A(0,1)·B(1,0)").wait_for()
+    assert page.get_by_text("Its controls need a kernel").count() >= 3
+
+
+def test_the_index_leads_to_every_lecture() -> None:
+    text = pages.index(notebooks.lectures())
+    for path in notebooks.lectures():
+        assert f'href="{path.stem}.html"' in text
+
+
+# --- what Python refuses ---
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: TileExplorer({}), ValueError, "algorithms is empty; pass at least one"),
+        (lambda: TileExplorer({"V1": algorithms.flash_v1}, Q, K, V, block_m=0, block_n=2), ValueError, "block_m is 0"),
+        (
+            lambda: TileExplorer({"V1": algorithms.flash_v1}, *[torch.ones(512, 4)] * 3, block_m=8, block_n=8),
+            ValueError,
+            "V1 has .* events, more than 20,000; pass smaller matrices or larger blocks",
+        ),
+        (lambda: SoftmaxStepper([]), ValueError, "empty"),
+        (lambda: SoftmaxStepper([1, float("nan")]), ValueError, "NaN"),
+        (lambda: SoftmaxStepper([1] * 25), ValueError, "scores has 25 numbers; pass at most 24"),
+        (lambda: SoftmaxStepper([1], block=3), ValueError, "block is 3; choose one of 1, 2, 4, 8"),
+        (lambda: PipelineTimeline(stages=0), ValueError, "stages is 0"),
+        (lambda: PipelineTimeline(mode="fast"), ValueError, "mode is 'fast'; choose one of"),
+        (lambda: PipelineTimeline(load=0), ValueError, "load is 0; pass a duration above 0"),
+        (lambda: PipelineTimeline(mode="two-stage overlap", stages=1), ValueError, "stages is 1; pass at least 2"),
+        (lambda: PipelineTimeline(speed=2), TypeError, "no argument named 'speed'; choose from blocks, consumers"),
+    ],
+)
+def test_bad_input(make, error, message) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_data_is_json_and_cannot_end_its_script() -> None:
+    picture = matmul_picture()
+    assert json.loads(json.dumps(dict(picture.data)))["runs"][0]["name"] == "tiled"
+    picture = TileExplorer(
+        {"</script>": algorithms.tiled_matmul}, torch.eye(2), torch.eye(2), block_m=2, block_n=2, block_k=2
+    )
+    assert picture.page_html().count("</script>") == 1
