@@ -60,7 +60,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     try:
         for _ in range(240):
             try:
-                urllib.request.urlopen(f"{address}/api?token={token}", timeout=5).close()
+                urllib.request.urlopen(f"{address}/api/kernelspecs?token={token}", timeout=5).close()
                 break
             except OSError:
                 assert server.poll() is None, (root / "log").read_text()
@@ -85,6 +85,13 @@ def open_and_run(browser, lab: tuple[str, str], lecture: Path):
         f"{address}/lab/workspaces/{lecture.stem}/tree/notebooks/{lecture.name}?token={token}", wait_until="networkidle"
     )
     page.wait_for_selector(".jp-NotebookPanel-toolbar")
+    # The very first page can come before the server knows its kernels, and then asks which one: load it again.
+    for _ in range(6):
+        try:
+            page.wait_for_selector(".jp-KernelName:has-text('Python 3')", timeout=8_000)
+            break
+        except page_timeout():
+            page.reload(wait_until="networkidle")
     page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
     # A run that is asked for while the kernel still connects can be lost, or answered with a dialog: ask again.
     for _ in range(8):
