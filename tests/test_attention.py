@@ -1,0 +1,188 @@
+"""attention(): forward and backward against float64, every option, torch.compile, and every refusal."""
+
+import math
+
+import pytest
+import torch
+
+from course_lib import measure, runtime
+from course_lib.attention import attention
+
+pytestmark = pytest.mark.kernel
+DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
+DTYPES = [torch.float32, torch.float16] + ([torch.bfloat16] if GPU else [])
+FLOOR = {torch.float32: 4e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+HEADS = [(1, 1, 1), (2, 4, 4), (2, 4, 1)]  # batch, heads of q, heads of k and v
+LENGTHS = [(1, 1), (17, 64), (113, 17), (64, 128), (128, 113)]
+LENGTHS += [(128, 203), (203, 256), (256, 339), (339, 1), (339, 339)] if GPU else []
+SIZES = [32, 40, 64, 96, 128] if GPU else [32, 40]
+
+
+def plain(q, k, v, causal=False, scale=None, softcap=None, offset=0):
+    """The definition, in the inputs' own dtype: (o, L). Rows that see no key give 0 and -inf."""
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+    s = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if softcap is not None:
+        s = softcap * torch.tanh(s / softcap)
+    if causal:
+        row, col = torch.arange(q.shape[2], device=q.device)[:, None], torch.arange(k.shape[2], device=q.device)
+        s = s.masked_fill(col > row + offset, -torch.inf)
+    blind = torch.isneginf(s).all(-1, keepdim=True)
+    p = torch.softmax(s.masked_fill(blind, 0), dim=-1).masked_fill(blind, 0)
+    return p @ v, torch.logsumexp(s, dim=-1)
+
+
+def run(function, tensors, do, **options):
+    """(o, dq, dk, dv) of a function of q, k, v."""
+    leaves = [x.detach().requires_grad_() for x in tensors]
+    o = function(*leaves, **options)
+    o = o[0] if isinstance(o, tuple) else o
+    return [o.detach(), *torch.autograd.grad(o, leaves, do.to(o.dtype))]
+
+
+def check(q, k, v, **options) -> None:
+    do = torch.randn(q.shape, device=q.device).to(q.dtype)
+    reference = dict(options)
+    reference["offset"] = reference.pop("causal_offset", 0)
+    oracle = run(plain, [x.double() for x in (q, k, v)], do, **reference)
+    usual = run(plain, [q, k, v], do, **reference)
+    ours = run(attention, [q, k, v], do, **options)
+    for name, right, other, mine in zip(("o", "dq", "dk", "dv"), oracle, usual, ours):
+        assert (mine.dtype, mine.shape) == (q.dtype, right.shape)
+        size = max(1.0, float(right.abs().max()))
+        bound = 2 * measure.max_error(other, right) + size * FLOOR[q.dtype]
+        assert measure.max_error(mine, right) <= bound, (name, list(q.shape), list(k.shape), options)
+
+
+def inputs(b, h, h_k, n_q, n_k, d, dtype):
+    return [torch.randn(b, heads, n, d, device=DEVICE).to(dtype) for heads, n in ((h, n_q), (h_k, n_k), (h_k, n_k))]
+
+
+@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_forward_and_backward(dtype, causal, d) -> None:
+    for b, h, h_k in HEADS if GPU or d == 32 else HEADS[-1:]:
+        for n_q, n_k in LENGTHS if GPU else LENGTHS[:3] if h > 1 else LENGTHS[3:]:
+            for softcap, scale in ((None, None), (4.0, None), (None, 0.3)) if GPU else ((None, None), (4.0, 0.3)):
+                check(*inputs(b, h, h_k, n_q, n_k, d, dtype), causal=causal, softcap=softcap, scale=scale)
+
+
+@pytest.mark.skipif(not GPU, reason="too long for the interpreter")
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_long_sequences(dtype, d) -> None:
+    for n in (1024, 4096, 16_384):
+        check(*inputs(1, 1, 1, n, n, d, dtype), causal=True)
+
+
+@pytest.mark.parametrize("offset", [-70, -5, 30, 64])
+def test_the_causal_edge_may_be_moved(offset) -> None:
+    check(*inputs(1, 2, 2, 100, 130, 16, torch.float32), causal=True, causal_offset=offset)
+    q, k, v = inputs(1, 1, 1, 100, 130, 16, torch.float32)
+    o, L = attention(q, k, v, causal=True, causal_offset=offset, return_lse=True)
+    blind = max(0, -offset)
+    assert not o[0, 0, :blind].any()
+    assert torch.isneginf(L[0, 0, :blind]).all()
+    assert torch.isfinite(L[0, 0, blind:]).all()
+
+
+def test_it_is_torchs_attention_with_the_same_arguments() -> None:
+    for causal, n_k in ((False, 50), (True, 70), (True, 50)):
+        q, k, v = inputs(2, 2, 2, 70, n_k, 32, torch.float32)
+        right = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=0.2)
+        torch.testing.assert_close(attention(q, k, v, causal=causal, scale=0.2), right, atol=2e-5, rtol=2e-5)
+
+
+def test_hard_scores() -> None:
+    q, k, v = inputs(1, 1, 1, 65, 130, 32, torch.float32)
+    for x, y in ((10 * q, k), (3 * q.abs() + 9, -k.abs() - 3), (q, torch.cat([k[:, :, :-1], 4 * q[:, :, :1]], dim=2))):
+        check(x, y, v)
+        check(x, y, v, causal=True)
+
+
+def test_the_log_sum_exp_and_its_gradient() -> None:
+    q, k, v = (x.requires_grad_() for x in inputs(1, 2, 1, 40, 70, 16, torch.float32))
+    o, L = attention(q, k, v, return_lse=True)
+    oracle = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    right_o, right_L = plain(*oracle)
+    assert L.dtype == torch.float32
+    torch.testing.assert_close(L.double(), right_L, atol=1e-5, rtol=1e-5)
+    weights = torch.randn_like(L)
+    found = torch.autograd.grad(o.sum() + (L * weights).sum(), [q, k, v])
+    right = torch.autograd.grad(right_o.sum() + (right_L * weights).sum(), oracle)
+    for x, y in zip(found, right):
+        torch.testing.assert_close(x.double(), y, atol=2e-5, rtol=2e-4)
+
+
+def test_any_stride_with_a_contiguous_last_dimension() -> None:
+    x = torch.randn(2, 33, 3, 4, 16, device=DEVICE)  # batch, length, (q, k, v), heads, size: as a model makes it
+    q, k, v = (part.transpose(1, 2) for part in x.unbind(2))
+    assert not q.is_contiguous()
+    check(q, k, v, causal=True)
+    o = attention(q, k, v)
+    o.sum()
+    q, k, v = (y.detach().requires_grad_() for y in (q, k, v))
+    attention(q, k, v).transpose(1, 2).reshape(2, 33, -1).mul(2).sum().backward()  # a gradient with strides of its own
+    torch.testing.assert_close(v.grad.sum(), torch.tensor(2.0 * q.numel(), device=DEVICE), rtol=1e-4, atol=1e-2)
+
+
+def test_empty_lengths() -> None:
+    q, k, v = (x.requires_grad_() for x in inputs(1, 2, 2, 0, 5, 16, torch.float32))
+    o = attention(q, k, v)
+    assert o.shape == (1, 2, 0, 16)
+    o.sum().backward()
+    assert not k.grad.any()
+    q, k, v = inputs(1, 2, 2, 3, 0, 16, torch.float32)
+    o, L = attention(q, k, v, return_lse=True)
+    assert not o.any()
+    assert torch.isneginf(L).all()
+
+
+def test_torch_compile_makes_one_graph() -> None:
+    def model(q, k, v):
+        return (attention(2 * q, k, v, causal=True) + 1).sum()
+
+    compiled = torch.compile(model, fullgraph=True, backend="inductor" if GPU else "aot_eager")
+    q, k, v = (x.requires_grad_() for x in inputs(1, 2, 1, 40, 40, 16, torch.float32))
+    right = torch.autograd.grad(model(q, k, v), [q, k, v])
+    found = torch.autograd.grad(compiled(q, k, v), [q, k, v])
+    for x, y in zip(found, right):
+        torch.testing.assert_close(x, y, atol=1e-5, rtol=1e-4)
+
+
+def test_the_operator_keeps_torchs_rules() -> None:
+    q, k, v = (x.requires_grad_() for x in inputs(1, 2, 1, 20, 33, 16, torch.float32))
+    torch.library.opcheck(torch.ops.course.attention_forward.default, (q, k, v, True, 3, 0.25, 0.0))
+
+
+X = torch.randn(1, 2, 8, 16, device=DEVICE)
+BAD = [
+    ((X[0], X, X), {}, ValueError, r"q has shape \[2, 8, 16\]; pass \[batch, heads, length, head size\]"),
+    ((X.tolist(), X, X), {}, TypeError, "q is a list; pass a torch.Tensor"),
+    ((X.long(), X, X), {}, TypeError, "q has dtype torch.int64"),
+    ((X.bool(),) * 3, {}, TypeError, "q has dtype torch.bool"),
+    ((X.double(),) * 3, {}, TypeError, "q is torch.float64; kernels take float32, float16"),
+    ((X, X.half(), X), {}, TypeError, "q is torch.float32 but k is torch.float16"),
+    ((X, X, X[:, :, :4]), {}, ValueError, r"k has shape \[1, 2, 8, 16\] but v has \[1, 2, 4, 16\]"),
+    ((X, X.expand(3, -1, -1, -1), X.expand(3, -1, -1, -1)), {}, ValueError, "q has batch size 1 but k and v have 3"),
+    ((X, X[..., :8], X[..., :8]), {}, ValueError, "q has head size 16 but k and v have 8"),
+    ((torch.randn(1, 1, 4, 300, device=DEVICE),) * 3, {}, ValueError, "the head size is 300; pass 1 to 256"),
+    ((X[:, :1], X, X), {}, ValueError, "q has 1 heads, k and v have 2; q's must be a multiple of theirs"),
+    ((X, X[:, :0], X[:, :0]), {}, ValueError, "q has 2 heads, k and v have 0"),
+    ((X.mT, X.mT, X.mT), {}, ValueError, "q has strides .*; its last dimension must be contiguous"),
+    ((X.to("meta"),) * 3, {"causal": 2}, ValueError, "causal is 2; choose one of False, True"),
+    ((X, X, X), {"causal_offset": 3}, ValueError, "causal_offset is 3 but causal is False"),
+    ((X, X, X), {"causal": True, "causal_offset": 0.5}, TypeError, "causal_offset is 0.5; pass a whole number"),
+    ((X, X, X), {"scale": math.inf}, ValueError, "scale is inf; pass a finite number"),
+    ((X, X, X), {"softcap": 0.0}, ValueError, "softcap is 0.0; pass a positive number, or None"),
+    ((X, X, X), {"softcap": -3.0}, ValueError, "softcap is -3.0"),
+]
+
+
+@pytest.mark.parametrize(("args", "options", "error", "message"), BAD)
+def test_bad_input(args, options, error, message) -> None:
+    with pytest.raises(error, match=message):
+        attention(*args, **options)
+    attention(X, X, X)  # the process is alive, the next call works
