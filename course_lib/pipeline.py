@@ -3,7 +3,8 @@
 One producer loads blocks of K and V into a ring of ``stages`` buffers. Consumer warpgroups take each block in turn:
 Q Kᵀ and P V on the SM's tensor cores, softmax on its plain cores. Durations are in any one unit. What it leaves out:
 limits on the plain cores, on memory bandwidth between SMs, and everything inside a product.
-Source: FlashAttention-3 (arXiv 2407.08608), sections 3.1 and 3.2; the three modes are its figures 1 and 2.
+K and V of a block share a buffer. Source: FlashAttention-3 (arXiv 2407.08608), sections 3.1 and 3.2, after whose
+figures 1 and 2 the modes are named; its kernel uses ping-pong and overlap together.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from course_lib import checks
 
 MODES = ("none", "ping-pong", "two-stage overlap")
+TENSOR = ("QK", "PV")  # the work that is done on the tensor cores
 
 
 class Span(NamedTuple):
@@ -48,9 +50,10 @@ def simulate(
     """The timeline of ``blocks`` blocks of keys, as spans in order of their start.
 
     'none': warpgroups share the tensor cores, each waits for its own product, softmax, product. 'ping-pong': the tensor
-    cores serve one warpgroup at a time, the one that asked first. 'two-stage overlap': within a warpgroup the next Q Kᵀ
-    goes before the last P V, and its softmax runs beside that P V; the next block has to be there, so stages is at
-    least 2. Raises ValueError for an unknown mode or a number below its least.
+    cores serve one warpgroup at a time; a turn is P V of a block and Q Kᵀ of the next, then the next warpgroup has its
+    turn. 'two-stage overlap': within a warpgroup the next Q Kᵀ
+    goes before the last P V, and its softmax runs beside that P V. Both have two blocks in use, so stages is at least 2
+    there. Raises ValueError for an unknown mode or a number below its least.
     """
     for name, count in (("blocks", blocks), ("consumers", consumers), ("stages", stages)):
         checks.positive_int(name, count)
@@ -58,8 +61,8 @@ def simulate(
         if not 0 < time < float("inf"):
             raise ValueError(f"{name} is {time!r}; pass a duration above 0")
     checks.one_of("mode", mode, MODES)
-    if mode == "two-stage overlap" and stages < 2:
-        raise ValueError("stages is 1; pass at least 2: with overlap two blocks are in use at a time")
+    if stages < 2 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
+        raise ValueError(f"stages is 1; pass at least 2: with {mode} two blocks are in use at a time")
     return _run(_tasks(blocks, consumers, stages, load, qk, softmax, pv, mode), exclusive=mode == "ping-pong")
 
 
@@ -83,6 +86,7 @@ def _tasks(
             products[lane, block].needs += [weights[block]]
             if block:
                 weights[block].needs.append(weights[block - 1])
+                products[lane, block].needs.append(products[lane, block - 1])  # both add to the same O
                 if mode == "two-stage overlap":  # Q Kᵀ goes first, then the last block's P V, beside which softmax runs
                     scores[block].needs += [weights[block - 1]] + ([products[lane, block - 2]] if block > 1 else [])
                     products[lane, block - 1].needs.append(scores[block])
@@ -93,27 +97,28 @@ def _tasks(
 
 
 def _run(tasks: list[_Task], exclusive: bool) -> list[Span]:
-    """Let time pass from event to event; work on the tensor cores shares them evenly, or takes them one at a time."""
+    """Let time pass from event to event; work on the tensor cores shares them evenly, or takes them turn by turn."""
     now = 0.0
     waiting, running = list(tasks), list[_Task]()
-    queue: list[_Task] = []  # ready for the tensor cores, in the order of asking
-    while waiting or running or queue:
-        for task in [t for t in waiting if all(need.end is not None for need in t.needs)]:
-            waiting.remove(task)
-            (queue if task.kind in ("QK", "PV") else running).append(task)
-            if task.kind not in ("QK", "PV"):
-                task.start = now
-        busy = [t for t in running if t.kind in ("QK", "PV")]
-        while queue and not (exclusive and busy):
-            task = queue.pop(0)
+    turns = sorted((t for t in tasks if t.kind in TENSOR), key=_turn) if exclusive else []
+    while waiting or running:
+        busy = [t for t in running if t.kind in TENSOR]
+        for task in list(waiting):
+            if any(need.end is None for need in task.needs):
+                continue
+            if task.kind in TENSOR and exclusive:
+                if busy or task is not turns[0]:
+                    continue
+                turns.pop(0)
             task.start = now
+            waiting.remove(task)
             running.append(task)
-            busy.append(task)
-        rate = {id(t): 1 / len(busy) if t in busy else 1.0 for t in running}
-        step = min(t.left / rate[id(t)] for t in running)
+            if task.kind in TENSOR:
+                busy.append(task)
+        step = min(t.left * (len(busy) if t.kind in TENSOR else 1) for t in running)
         now += step
         for task in running:
-            task.left -= step * rate[id(task)]
+            task.left -= step / (len(busy) if task.kind in TENSOR else 1)
             if task.left <= 1e-9:
                 task.end = now
         running = [t for t in running if t.end is None]
@@ -121,9 +126,14 @@ def _run(tasks: list[_Task], exclusive: bool) -> list[Span]:
     return sorted(spans, key=lambda s: (s.start, s.lane, s.end))
 
 
+def _turn(task: _Task) -> tuple[int, int, int]:
+    """The order of turns: P V of block j - 1 and Q Kᵀ of block j belong together, warpgroup after warpgroup."""
+    return (task.block + (task.kind == "PV"), task.lane, task.kind == "QK")
+
+
 def idle_fraction(spans: list[Span]) -> float:
     """The share of the whole time in which the tensor cores do nothing."""
-    work = sorted((s.start, s.end) for s in spans if s.kind in ("QK", "PV"))
+    work = sorted((s.start, s.end) for s in spans if s.kind in TENSOR)
     busy = reached = 0.0
     for start, end in work:
         busy += max(0.0, end - max(start, reached))

@@ -13,7 +13,7 @@ DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
 DTYPES = [torch.float32, torch.float16] + ([torch.bfloat16] if GPU else [])
 FLOOR = {torch.float32: 4e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 HEADS = [(1, 1, 1), (2, 4, 4), (2, 4, 1)]  # batch, heads of q, heads of k and v
-LENGTHS = [(1, 1), (17, 64), (113, 17), (64, 128), (128, 113)]
+LENGTHS = [(1, 1), (17, 64), (113, 17), (64, 128), (128, 113)]  # in the interpreter the first three with several heads
 LENGTHS += [(128, 203), (203, 256), (256, 339), (339, 1), (339, 339)] if GPU else []
 SIZES = [32, 40, 64, 96, 128] if GPU else [32, 40]
 
@@ -48,10 +48,14 @@ def check(q, k, v, **options) -> None:
     oracle = run(plain, [x.double() for x in (q, k, v)], do, **reference)
     usual = run(plain, [q, k, v], do, **reference)
     ours = run(attention, [q, k, v], do, **options)
+    # Scores are sums in fp32 in some order. Moving each by one rounding moves p, and all that follows, in proportion.
+    scores = q.double() @ k.double().repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT / math.sqrt(q.shape[-1])
+    largest_score = float(scores.abs().max())
+    order_of_sums = torch.finfo(torch.float32).eps * largest_score
     for name, right, other, mine in zip(("o", "dq", "dk", "dv"), oracle, usual, ours):
         assert (mine.dtype, mine.shape) == (q.dtype, right.shape)
         size = max(1.0, float(right.abs().max()))
-        bound = 2 * measure.max_error(other, right) + size * FLOOR[q.dtype]
+        bound = 2 * measure.max_error(other, right) + size * (FLOOR[q.dtype] + order_of_sums)
         assert measure.max_error(mine, right) <= bound, (name, list(q.shape), list(k.shape), options)
 
 

@@ -8,6 +8,8 @@ so that nothing has to be added atomically.
 
 from course_lib.kernels import tl, triton
 
+LENGTHS = ["n_q", "n_k", "offset"]  # a new length does not compile anew
+
 
 @triton.jit
 def _rows(ptr, rows, n, stride, D: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: tl.constexpr):
@@ -66,7 +68,7 @@ def _forward_blocks(
     return acc, m, l
 
 
-@triton.jit
+@triton.jit(do_not_specialize=LENGTHS)
 def forward_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, L_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, o_b, o_h, o_n,
     heads, group, n_q, n_k, offset, scale, softcap, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
@@ -104,7 +106,7 @@ def forward_kernel(
     tl.store(L_ptr + rows, (m + tl.log2(l)) / 1.4426950408889634, mask=rows < n_q)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=LENGTHS)
 def delta_kernel(
     o_ptr, do_ptr, dL_ptr, delta_ptr, o_b, o_h, o_n, do_b, do_h, do_n, heads, n_q,
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -133,7 +135,9 @@ def _key_value_blocks(
             delta = tl.load(delta_ptr + rows, mask=rows < n_q, other=0.0)
         else:
             L, delta = tl.load(L_ptr + rows), tl.load(delta_ptr + rows)
-        s, tanh = _capped(tl.dot(k, tl.trans(q), input_precision=PRECISION), scale, softcap, SOFTCAP)  # [BLOCK_N, BLOCK_M]
+        s, tanh = _capped(
+            tl.dot(k, tl.trans(q), input_precision=PRECISION), scale, softcap, SOFTCAP
+        )  # [BLOCK_N, BLOCK_M]
         p = tl.exp2(s - (L * 1.4426950408889634)[None, :])
         if MASKED and CAUSAL:
             p = tl.where(keys[:, None] <= rows[None, :] + offset, p, 0.0)
@@ -147,7 +151,7 @@ def _key_value_blocks(
     return dk, dv
 
 
-@triton.jit
+@triton.jit(do_not_specialize=LENGTHS)
 def key_value_gradient_kernel(
     q_ptr, k_ptr, v_ptr, do_ptr, L_ptr, delta_ptr, dk_ptr, dv_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     do_b, do_h, do_n, dk_b, dk_h, dk_n, dv_b, dv_h, dv_n,
@@ -213,7 +217,7 @@ def _query_blocks(
     return dq
 
 
-@triton.jit
+@triton.jit(do_not_specialize=LENGTHS)
 def query_gradient_kernel(
     q_ptr, k_ptr, v_ptr, do_ptr, L_ptr, delta_ptr, dq_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     do_b, do_h, do_n, dq_b, dq_h, dq_n,
@@ -232,7 +236,7 @@ def query_gradient_kernel(
     do = _rows(do_ptr + b * do_b + h * do_h, rows, n_q, do_n, D, BLOCK_D, True)
     at = tl.program_id(1).to(tl.int64) * n_q + rows
     L = tl.load(L_ptr + at, mask=rows < n_q, other=0.0) * 1.4426950408889634
-    L = tl.where(L > -float("inf"), L, 0.0)  # a row that saw no key: its p is masked
+    L = tl.where(-float("inf") < L, L, 0.0)  # a row that saw no key: its p is masked
     delta = tl.load(delta_ptr + at, mask=rows < n_q, other=0.0)
     dq = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
     end, clear = n_k, n_k

@@ -3,7 +3,6 @@
 They work in JupyterLab, on live slides, and on a static page with no kernel and no network (``page_html``).
 """
 
-import html
 import json
 import os
 from pathlib import Path
@@ -47,7 +46,7 @@ class Clickable(anywidget.AnyWidget):
         # "</" could end the script early; in JSON and in strings of JavaScript "<\\/" means the same.
         data = json.dumps(dict(self.data)).replace("</", "<\\/")
         return (
-            f'<div id="{name}" aria-label="{html.escape(self._alt)}"></div>\n'
+            f'<div id="{name}"></div>\n'
             f'<script type="module">\n{module}\nconst data = {data};\n'
             "const model = { get: (name) => ({ data })[name], set() {}, on() {}, off() {}, save_changes() {} };\n"
             f'picture.render({{ model, el: document.getElementById("{name}") }});\n</script>'

@@ -11,11 +11,18 @@ import torch
 
 from course_lib import plots, style
 from course_lib.algorithms import Run
-from course_lib.memory import Event, HBMTensor, View
+from course_lib.memory import Event, HBMTensor, Memory, View
 from course_lib.widgets.clickable import _JS, Clickable
 
 _OPS = ("load", "store", "tile", "free", "compute")
 _MOST_EVENTS = 20_000
+_WORK = {
+    "matmul": "a product of two tiles",
+    "softmax": "softmax of a tile",
+    "exp": "exponentials",
+    "divide": "1 / l",
+    "rescale": "correct what was summed before",
+}
 Cuts = dict[str, tuple[list[int], list[int]]]  # for each tensor the first rows and first columns of its tiles
 
 
@@ -54,7 +61,15 @@ def _describe(name: str, algorithm: Callable[..., Run], run: Run) -> dict[str, A
     kind = "matmul" if "C" in memory.tensors else "attention"
     cuts = {tensor.name: _cuts(tensor, trace) for tensor in memory.tensors.values()}
     tensors = [
-        {"name": n, "rows": rows, "cols": cols, "hbm": True, "transposed": n == "K"} for n, (rows, cols) in cuts.items()
+        {
+            "name": n,
+            "rows": cuts[n][0],
+            "cols": cuts[n][1],
+            "hbm": True,
+            "transposed": n == "K",
+            "bytes": _bytes(memory, n),
+        }
+        for n in sorted(cuts, key="ABCQKVSPOmlL".index)
     ]
     if kind == "attention" and "S" not in cuts:
         tensors.append({"name": "S", "rows": cuts["Q"][0], "cols": cuts["K"][0], "hbm": False, "transposed": False})
@@ -80,6 +95,7 @@ def _describe(name: str, algorithm: Callable[..., Run], run: Run) -> dict[str, A
                 e.line,
                 group_of[e.step],
                 query[e.step],
+                _WORK.get(e.kind, ""),
             ]
             for e in trace
         ],
@@ -98,6 +114,11 @@ def _describe(name: str, algorithm: Callable[..., Run], run: Run) -> dict[str, A
             _matmul_terms(group, memory.tensors, cuts, trace)
     description["targets"] = _targets(trace, cuts, groups, group_of, pairs, kind)
     return description
+
+
+def _bytes(memory: Memory, name: str) -> int:
+    data = memory.tensors[name].data
+    return data.numel() * data.element_size()
 
 
 def _tile(event: Event, tensors: dict[str, HBMTensor]) -> str:
@@ -125,10 +146,12 @@ def _groups(trace: list[Event]) -> tuple[list[dict[str, Any]], list[int]]:
     """The turns of the outer loop: where each begins and ends in the trace, and the turn of each event."""
     groups: list[dict[str, Any]] = []
     group_of = []
+    closed = False  # the outermost scope ends with the release of what it held
     for e in trace:
         label = e.scope[0] if e.scope else ""
-        if not groups or groups[-1]["label"] != label:
+        if not groups or groups[-1]["label"] != label or (closed and e.op != "free"):
             groups.append({"label": label, "begin": e.step, "end": e.step})
+        closed = e.op == "free" and len(e.scope) == 1
         groups[-1]["end"] = e.step + 1
         group_of.append(len(groups) - 1)
     return groups, group_of
@@ -221,14 +244,13 @@ def _targets(
 ) -> dict[str, dict[str, int]]:
     """Where a click on a tile leads: the step to show, and the step up to which to play."""
     targets: dict[str, dict[str, int]] = {}
-    for e in trace:
-        if e.op not in ("load", "store"):
-            continue
+    loads, stores = ([e for e in trace if e.op == op] for op in ("load", "store"))
+    for e in [*loads, *stores]:
         group = groups[group_of[e.step]]
         begins = e.op == "load" and len(e.scope) <= 1  # held for a whole turn of the outer loop
         whole = begins or (kind == "matmul" and e.tensor == "C")
         for key in _keys(e.tensor, e.rows, e.cols, cuts):  # type: ignore[arg-type]
-            begin = group["begin"] + 1 if whole else e.step + 1
+            begin = e.step + 1 if e.op == "load" else group["begin"] + 1
             targets.setdefault(key, {"begin": begin, "end": group["end"] if whole else begin})
     for step, (i, j) in pairs.items():
         targets[f"S:{i},{j}"] = {"begin": step + 1, "end": step + 1}

@@ -24,4 +24,6 @@ class PipelineTimeline(Clickable):
         spans = pipeline.simulate(**values)
         still, _ = style.render(plots.lanes, spans, pipeline.idle_fraction(spans), size=(10.5, 3.6))
         data = {"start": values, "modes": list(pipeline.MODES), "colors": style.WORK}
-        super().__init__(data, still, f"a producer and {values['consumers']} consumers over time; overlap: {values['mode']}")
+        super().__init__(
+            data, still, f"a producer and {values['consumers']} consumers over time; overlap: {values['mode']}"
+        )

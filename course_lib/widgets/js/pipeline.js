@@ -13,7 +13,8 @@ const svg = (name, attributes, parent, text) => element(SVG, name, attributes, p
 const html = (name, attributes, parent, text) => element(null, name, attributes, parent, text);
 
 export function simulate({ blocks, consumers, stages, load, qk, softmax, pv, mode }) {
-  if (mode === "two-stage overlap" && stages < 2) return null; // two blocks are in use at a time
+  // Two blocks are in use at a time.
+  if (stages < 2 && (mode === "two-stage overlap" || (mode === "ping-pong" && consumers > 1))) return null;
   const task = (lane, kind, block, left, needs) => ({ lane, kind, block, left, needs, start: null, end: null });
   const tasks = [], loads = [], products = {};
   for (let block = 0; block < blocks; block++) {
@@ -32,6 +33,7 @@ export function simulate({ blocks, consumers, stages, load, qk, softmax, pv, mod
       if (block) {
         const last = products[[lane, block - 1]];
         weights[block].needs.push(weights[block - 1]);
+        product.needs.push(last);
         if (mode === "two-stage overlap") {
           scores[block].needs.push(weights[block - 1]);
           if (block > 1) scores[block].needs.push(products[[lane, block - 2]]);
@@ -44,27 +46,32 @@ export function simulate({ blocks, consumers, stages, load, qk, softmax, pv, mod
   return run(tasks, mode === "ping-pong");
 }
 
+const tensor = (t) => t.kind === "QK" || t.kind === "PV";
+// The order of turns: PV of block j - 1 and QKᵀ of block j belong together, warpgroup after warpgroup.
+const turn = (t) => [t.block + (t.kind === "PV"), t.lane, t.kind === "QK"];
+
 function run(tasks, exclusive) {
-  const tensor = (t) => t.kind === "QK" || t.kind === "PV";
-  let now = 0, waiting = [...tasks], running = [], queue = [];
-  while (waiting.length || running.length || queue.length) {
-    for (const t of waiting.filter((x) => x.needs.every((need) => need.end !== null))) {
-      waiting = waiting.filter((x) => x !== t);
-      if (tensor(t)) queue.push(t);
-      else (t.start = now), running.push(t);
-    }
+  let now = 0, waiting = [...tasks], running = [];
+  const order = (a, b) => turn(a).map((x, i) => x - turn(b)[i]).find((x) => x !== 0) ?? 0;
+  const turns = exclusive ? tasks.filter(tensor).sort(order) : [];
+  while (waiting.length || running.length) {
     const busy = running.filter(tensor);
-    while (queue.length && !(exclusive && busy.length)) {
-      const t = queue.shift();
+    for (const t of [...waiting]) {
+      if (t.needs.some((need) => need.end === null)) continue;
+      if (tensor(t) && exclusive) {
+        if (busy.length || t !== turns[0]) continue;
+        turns.shift();
+      }
       t.start = now;
+      waiting = waiting.filter((x) => x !== t);
       running.push(t);
-      busy.push(t);
+      if (tensor(t)) busy.push(t);
     }
-    const rate = (t) => (tensor(t) ? 1 / busy.length : 1);
-    const step = Math.min(...running.map((t) => t.left / rate(t)));
+    const share = (t) => (tensor(t) ? busy.length : 1);
+    const step = Math.min(...running.map((t) => t.left * share(t)));
     now += step;
     for (const t of running) {
-      t.left -= step * rate(t);
+      t.left -= step / share(t);
       if (t.left <= 1e-9) t.end = now;
     }
     running = running.filter((t) => t.end === null);
@@ -76,7 +83,7 @@ function run(tasks, exclusive) {
 
 export function idleFraction(spans) {
   let busy = 0, reached = 0;
-  const work = spans.filter((s) => s.kind === "QK" || s.kind === "PV").sort((a, b) => a.start - b.start || a.end - b.end);
+  const work = spans.filter(tensor).sort((a, b) => a.start - b.start || a.end - b.end);
   for (const { start, end } of work) {
     busy += Math.max(0, end - Math.max(start, reached));
     reached = Math.max(reached, end);
@@ -89,15 +96,15 @@ const NAMES = { load: "load K, V", QK: "QKᵀ", softmax: "softmax", PV: "PV" };
 function render({ model, el }) {
   const data = model.get("data");
   el.classList.add("course-clickable");
-  const root = html("div", { class: "pipeline", role: "application", "aria-label": data.alt }, el);
+  const root = html("div", { class: "pipeline", role: "group", "aria-label": data.alt }, el);
   const controls = html("div", { class: "controls" }, root);
-  const choose = html("select", { "aria-label": "mode" }, html("label", {}, controls, "overlap "));
+  const choose = html("select", { "aria-label": "how work overlaps" }, html("label", {}, controls, "how work overlaps "));
   for (const mode of data.modes) html("option", { value: mode }, choose, mode);
   const sliders = html("div", { class: "sliders" }, root);
   const values = { ...data.start };
   choose.value = values.mode;
   const LIMITS = { stages: [1, 4, 1], blocks: [2, 12, 1], consumers: [1, 3, 1], load: [0.5, 6, 0.5], qk: [0.5, 6, 0.5], softmax: [0.5, 6, 0.5], pv: [0.5, 6, 0.5] };
-  const WORDS = { stages: "buffers", blocks: "blocks", consumers: "consumers", load: "load", qk: "QKᵀ", softmax: "softmax", pv: "PV" };
+  const WORDS = { stages: "buffers", blocks: "blocks", consumers: "warpgroups", load: "load", qk: "QKᵀ", softmax: "softmax", pv: "PV" };
   for (const [name, [min, max, step]] of Object.entries(LIMITS)) {
     const label = html("label", {}, sliders);
     html("span", {}, label, WORDS[name]);
@@ -110,24 +117,28 @@ function render({ model, el }) {
       draw();
     });
   }
+  let longest = 0; // the axis keeps its length, so that a gain shows
   const words = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
   const message = html("div", { class: "message", role: "alert" }, root);
   const drawing = svg("svg", { role: "img", "aria-label": "lanes over time" }, root);
   const key = html("div", { class: "controls" }, root);
   for (const kind of Object.keys(NAMES)) {
-    const item = html("span", {}, key, `■ ${NAMES[kind]}`);
-    item.style.color = data.colors[kind];
-    item.style.fontWeight = "bold";
+    const item = html("span", {}, key);
+    html("b", {}, item, "■ ").style.color = data.colors[kind];
+    item.append(NAMES[kind]);
   }
-  html("span", {}, key, "□ waiting");
+  html("span", {}, key, "empty lane: waiting");
 
   function draw() {
     const spans = simulate(values);
-    message.textContent = spans ? "" : "two-stage overlap needs at least 2 buffers: two blocks are in use at a time";
+    message.textContent = spans ? "" : `${values.mode} needs at least 2 buffers: two blocks are in use at a time`;
+    drawing.style.opacity = spans ? 1 : 0.25;
+    if (!spans) words.textContent = "";
     if (!spans) return;
     const end = Math.max(...spans.map((s) => s.end));
+    longest = Math.max(longest, end);
     const lanes = values.consumers + 2, height = 46, left = 110, width = 860;
-    const x = (time) => left + ((width - left - 24) * time) / end;
+    const x = (time) => left + ((width - left - 24) * time) / longest;
     drawing.replaceChildren();
     drawing.setAttribute("viewBox", `0 0 ${width} ${lanes * height + 34}`);
     const lane = (number, name) => {
@@ -142,8 +153,8 @@ function render({ model, el }) {
       const y = row * height + 4 + from * (height - 12), w = x(span.end) - x(span.start);
       const box = svg("rect", { x: x(span.start), y, width: Math.max(1, w - 1), height: part * (height - 12), fill: data.colors[span.kind] }, drawing);
       svg("title", {}, box, `${NAMES[span.kind]} of block ${span.block}: ${span.start.toFixed(2)} to ${span.end.toFixed(2)}`);
-      if (w > 30 && part > 0.6) svg("text", { x: x(span.start) + w / 2, y: y + 22, style: "fill: #fff; font-weight: bold" }, drawing,
-        span.kind === "load" || w < 64 ? String(span.block) : `${NAMES[span.kind]} ${span.block}`);
+      if (w > 30 && part > 0.6) svg("text", { x: x(span.start) + w / 2, y: y + 22, style: "fill: #000; font-size: 13px" }, drawing,
+        w < 74 ? String(span.block) : `${NAMES[span.kind]} ${span.block}`);
     };
     for (const span of spans) {
       const beside = spans.some((s) => s !== span && s.lane === span.lane && s.start < span.end - 1e-9 && span.start < s.end - 1e-9);
@@ -151,7 +162,13 @@ function render({ model, el }) {
       if (span.kind === "QK" || span.kind === "PV") bar(lanes - 1, span, (span.lane - 1) / values.consumers, 1 / values.consumers);
     }
     const axis = lanes * height + 6;
-    for (let i = 0; i <= 4; i++) svg("text", { x: x((end * i) / 4), y: axis + 16 }, drawing, `${((end * i) / 4).toFixed(1)}`);
+    const unit = [1, 2, 5, 10, 20, 50, 100].find((size) => longest / size <= 9) ?? 200;
+    for (let at = 0; at <= longest; at += unit) svg("text", { x: x(at), y: axis + 12 }, drawing, String(at));
+    svg("text", { x: left - 10, y: axis + 12, style: "text-anchor: end" }, drawing, "time (units)");
+    if (longest > end) {
+      svg("line", { x1: x(longest), x2: x(longest), y1: 0, y2: axis - 8, stroke: "var(--clickable-ink)", "stroke-dasharray": "5 4" }, drawing);
+      svg("text", { x: x(longest) - 6, y: 14, style: "text-anchor: end" }, drawing, `longest so far: ${longest.toFixed(1)}`);
+    }
     words.textContent = `tensor cores idle: ${(100 * idleFraction(spans)).toFixed(1)} % of ${end.toFixed(1)} units of time`;
   }
   choose.addEventListener("change", () => {

@@ -10,7 +10,7 @@ function element(namespace, name, attributes = {}, parent = null, text = "") {
 }
 const svg = (name, attributes, parent, text) => element(SVG, name, attributes, parent, text);
 const html = (name, attributes, parent, text) => element(null, name, attributes, parent, text);
-const short = (x) => (Number.isFinite(x) ? String(Number(x.toPrecision(4))) : x < 0 ? "−∞" : "∞");
+const short = (x) => (Number.isFinite(x) ? String(Number(x.toPrecision(4))).replace("-", "−") : x < 0 ? "−∞" : "∞");
 
 // (m, l) after each block, with the factor by which the old sum was multiplied. softmax.py's online_states is the model.
 export function states(scores, block) {
@@ -28,9 +28,11 @@ export function states(scores, block) {
 
 // The scores in a text, or a message that says what is wrong with it.
 export function parse(text, most) {
-  const words = text.split(/[\s,;]+/).filter((word) => word);
+  const words = text.replaceAll("−", "-").split(/[\s,;]+/).filter((word) => word);
   const scores = words.map(Number);
-  if (!words.length || scores.some((x) => !Number.isFinite(x))) return { error: "type numbers, for example 3, 2, 5, 1" };
+  const bad = words.find((word) => !Number.isFinite(Number(word)));
+  if (bad !== undefined) return { error: `‘${bad}’ is not a number; type for example 3, 2, 5, 1` };
+  if (!words.length) return { error: "type numbers, for example 3, 2, 5, 1" };
   if (words.length > most) return { error: `${words.length} numbers are too many to draw; type at most ${most}` };
   return { scores };
 }
@@ -53,9 +55,10 @@ function render({ model, el }) {
   button("◀", "one step back (left arrow)", () => move(step - 1));
   const play = button("▶ play", "play or pause (space)", () => (timer ? pause() : start()));
   button("▶", "one step forward (right arrow)", () => move(step + 1));
+  const where = html("span", { class: "where" }, bar);
   const message = html("div", { class: "message", role: "alert" }, root);
   const formula = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
-  const drawing = svg("svg", { viewBox: "0 0 860 250", role: "img", "aria-label": "scores and their weights" }, root);
+  const drawing = svg("svg", { viewBox: "0 0 860 300", role: "img", "aria-label": "scores and their weights" }, root);
   const table = html("table", { class: "counters" }, root);
   let scores = data.scores, history = states(scores, data.block), step = 0, timer = null;
 
@@ -63,35 +66,42 @@ function render({ model, el }) {
     const now = history[step], before = history[Math.max(0, step - 1)];
     drawing.replaceChildren();
     const low = Math.min(0, ...scores), high = Math.max(0, ...scores), room = high - low || 1;
-    const y = (value) => 205 - (165 * (value - low)) / room;
+    const y = (value) => 150 - (125 * (value - low)) / room;
+    const floor = 280, tall = 70; // the weights, all on one scale from 0 to 1
     const wide = Math.min(120, 740 / scores.length);
     scores.forEach((x, i) => {
       const seen = i < now.seen, fresh = seen && i >= before.seen && step > 0;
       const weight = Math.exp(x - now.m);
       const left = 50 + i * wide;
-      // The outline is the score; the filled part is its weight e^(x − m), which shrinks when a larger maximum comes.
+      // Above, the score; below, its weight e^(x − m), which shrinks when a larger maximum comes.
       svg("rect", { x: left, width: wide - 6, y: Math.min(y(x), y(0)), height: Math.max(1, Math.abs(y(x) - y(0))),
-        fill: "none", stroke: seen ? "#0072b2" : "var(--clickable-line)", "stroke-width": fresh ? 4 : 1.5 }, drawing);
+        fill: seen ? "#0072b2" : "none", "fill-opacity": fresh ? 0.8 : 0.25,
+        stroke: seen ? "#0072b2" : "var(--clickable-line)", "stroke-width": fresh ? 4 : 1.5 }, drawing);
+      svg("line", { x1: left, x2: left + wide - 6, y1: floor, y2: floor, stroke: "var(--clickable-line)" }, drawing);
       if (seen) {
-        const full = Math.abs(y(x) - y(0)) || 2;
-        svg("rect", { x: left, width: wide - 6, y: y(Math.max(x, 0)) + full * (1 - weight), height: full * weight,
-          fill: fresh ? "#0072b2" : "#56b4e9", "fill-opacity": 0.8, "data-weight": weight.toFixed(3) }, drawing);
+        svg("rect", { x: left, width: wide - 6, y: floor - tall * weight, height: Math.max(1, tall * weight),
+          fill: "#d55e00", "fill-opacity": fresh ? 0.9 : 0.55, "data-weight": weight.toFixed(3) }, drawing);
       }
       if (wide > 34) {
-        svg("text", { x: left + wide / 2 - 3, y: 224 }, drawing, short(x));
-        svg("text", { x: left + wide / 2 - 3, y: 242 }, drawing, seen ? weight.toFixed(3) : "");
+        svg("text", { x: left + wide / 2 - 3, y: 172 }, drawing, short(x));
+        svg("text", { x: left + wide / 2 - 3, y: 297 }, drawing, seen ? weight.toFixed(3) : "");
       }
     });
-    svg("text", { x: 22, y: 224 }, drawing, "x");
-    svg("text", { x: 22, y: 242 }, drawing, "weight");
+    if (wide > 34) {
+      svg("text", { x: 22, y: 172 }, drawing, "x");
+      svg("text", { x: 22, y: 297 }, drawing, "weight");
+    }
     if (now.seen) {
       svg("line", { x1: 44, x2: 50 + now.seen * wide, y1: y(now.m), y2: y(now.m), stroke: "#d55e00", "stroke-width": 3 }, drawing);
       svg("text", { x: 80 + now.seen * wide, y: y(now.m) + 4 }, drawing, `m = ${short(now.m)}`);
     }
     const added = now.l - before.l * now.factor;
-    formula.textContent = step
-      ? `l = ${short(before.l)} × ${short(now.factor)} + ${short(added)} = ${short(now.l)};  (m, l) = (${short(now.m)}, ${now.l.toFixed(3)})`
-      : "before the first block: (m, l) = (−∞, 0)";
+    const state = `(m, l) = (${short(now.m)}, ${now.l.toFixed(3)})`;
+    const power = `e^(${short(before.m)} − ${now.m < 0 ? `(${short(now.m)})` : short(now.m)})`;
+    formula.textContent = !step ? "before the first block: (m, l) = (−∞, 0)"
+      : step === 1 ? `l = ${now.l.toFixed(3)}, nothing to correct yet;  ${state}`
+      : `l = ${before.l.toFixed(3)} × ${power} + ${added.toFixed(3)} = ${before.l.toFixed(3)} × ${now.factor.toFixed(3)} + ${added.toFixed(3)} = ${now.l.toFixed(3)};  ${state}`;
+    where.textContent = `${step} of ${history.length - 1}`;
     counts(now);
   }
 
@@ -119,6 +129,7 @@ function render({ model, el }) {
     const found = parse(field.value, data.most);
     message.textContent = found.error ?? "";
     field.setAttribute("aria-invalid", Boolean(found.error));
+    drawing.style.opacity = found.error ? 0.25 : 1;
     if (found.error) return;
     scores = found.scores;
     history = states(scores, Number(choose.value));

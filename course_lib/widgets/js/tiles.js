@@ -122,15 +122,16 @@ class View {
       });
     }
     const side = html("div", { class: "side" }, this.root);
+    this.event = html("div", { class: "event", role: "status", "aria-live": "polite" }, side);
     this.chip = html("div", { class: "chip" }, side);
     this.table = html("table", { class: "counters" }, side);
-    this.detail = html("div", { class: "detail", role: "status", "aria-live": "polite" }, side);
+    this.detail = html("div", { class: "detail" }, side);
     if (withCode) {
       this.code = html("pre", { class: "code", "aria-label": "the algorithm" }, side);
       this.lines = run.code.map((line) => html("span", {}, this.code, line + "\n"));
     }
     const head = html("tr", {}, html("thead", {}, this.table));
-    for (const words of ["", "read", "bytes", "written", "bytes"]) html("th", {}, head, words);
+    for (const words of ["", "loads", "bytes read", "stores", "bytes written"]) html("th", {}, head, words);
     const body = html("tbody", {}, this.table);
     this.cells = {};
     for (const tensor of run.tensors.filter((t) => t.hbm)) {
@@ -167,11 +168,13 @@ class View {
     for (const [name, cells] of Object.entries(this.cells)) {
       const moved = state.moved[name] ?? { loads: 0, read: 0, stores: 0, written: 0 };
       [moved.loads, moved.read, moved.stores, moved.written].forEach((value, i) => {
-        const words = value === 0 ? "" : i % 2 ? number(value) : `${number(value)}×`;
+        const whole = this.run.tensors.find((t) => t.name === name).bytes;
+        const words = value === 0 ? "" : i % 2 ? `${number(value)} = ${Number((value / whole).toPrecision(3))}×` : number(value);
         if (cells[i].textContent !== words) cells[i].textContent = words;
       });
     }
     this.showCode(event);
+    this.showEvent(event);
     this.showDetail(pair);
   }
 
@@ -205,8 +208,23 @@ class View {
     }
   }
 
+  showEvent(event) {
+    const words = event ? this.say(event) : "before the first step";
+    if (this.event.textContent !== words) this.event.textContent = words;
+  }
+
+  // One step in words.
+  say([op, name, , , , , bytes, , , , , kind]) {
+    const size = `${number(bytes)} bytes`;
+    if (OPS[op] === "load") return `load ${name}: ${size} from HBM`;
+    if (OPS[op] === "store") return `store ${name}: ${size} to HBM`;
+    if (OPS[op] === "tile") return `${name} takes ${size} on the chip`;
+    if (OPS[op] === "free") return `${name} leaves the chip`;
+    return `compute: ${kind}`;
+  }
+
   showCode(event) {
-    if (!this.code) return;
+    if (!this.code || (event && OPS[event[0]] === "free")) return;
     const line = event ? this.lines[event[8] - this.run.first_line] : null;
     if (line === this.marked) return;
     this.marked?.classList.remove("now");
@@ -216,7 +234,7 @@ class View {
   }
 
   showDetail(pair) {
-    const words = this.run.kind === "matmul" ? this.terms() : this.scores(pair);
+    const words = this.run.kind === "matmul" ? this.terms() : this.scores(pair ?? this.lastPair());
     if (words !== this.words) this.detail.replaceChildren(...words.split("\n").map((line) => html("div", {}, null, line)));
     this.words = words;
   }
@@ -235,6 +253,12 @@ class View {
     return lines.join("\n");
   }
 
+  // The block of S that was at hand last, going back from this step.
+  lastPair() {
+    for (let step = this.step; step > 0; step--) if (this.run.pairs[step]) return this.run.pairs[step];
+    return null;
+  }
+
   // The block of scores at hand, with m, l and the correction of its rows.
   scores(pair) {
     if (!pair) return "click a block of S";
@@ -242,9 +266,10 @@ class View {
     const found = this.run.details[`${i},${j}`];
     const lines = [`S(${i},${j}) = Q${i} K${j}ᵀ${this.run.scaled ? " / √d" : ""}`];
     if (!found) return `${lines[0]}\n(blocks of this size are not shown as numbers)`;
+    if (found.m) lines[0] += ", and after this block:";
     found.s.forEach((row, r) => {
-      const state = found.m ? `   m = ${found.m[r]}   l = ${found.l[r]}   × ${found.factor[r]}` : "";
-      lines.push(`[${row.join("  ")}]${state}`);
+      const old = j === 0 || !found.m ? "" : `   old l and O × ${found.factor[r]}`;
+      lines.push(`[${row.join("  ")}]${found.m ? `   m = ${found.m[r]}   l = ${found.l[r]}${old}` : ""}`);
     });
     return lines.join("\n");
   }
@@ -258,6 +283,13 @@ function render({ model, el }) {
   const root = html("div", { class: "tiles", tabindex: 0, role: "application", "aria-label": data.alt }, el);
   const bar = html("div", { class: "controls" }, root);
   const stage = html("div", { class: "stage" }, root);
+  const legend = html("div", { class: "legend" }, root);
+  for (const [look, words] of [["held", "on the chip"], ["loading", "being loaded"], ["storing", "being stored"], ["needed", "needed for this tile of C"]]) {
+    if (look === "needed" && data.runs[0].kind !== "matmul") continue;
+    const drawing = svg("svg", { width: 22, height: 18, "aria-hidden": "true" }, legend);
+    svg("rect", { x: 4, y: 3, width: 13, height: 12, rx: 3, class: `cell ${look}`, stroke: "#0072B2", fill: "#0072B2" }, drawing);
+    html("span", {}, legend, words);
+  }
   let views = [], step = 0, stop = Infinity, timer = null;
 
   const button = (words, label, act) => {
@@ -284,6 +316,7 @@ function render({ model, el }) {
     step = Math.max(0, Math.min(to, last));
     for (const view of views) view.show(step);
     scrub.value = step;
+    scrub.setAttribute("aria-valuetext", `step ${step} of ${last}: ${views[0].event.textContent}`);
     where.textContent = `${number(step)} / ${number(last)}`;
     if (step >= Math.min(stop, last)) pause();
   }
