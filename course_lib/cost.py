@@ -230,6 +230,49 @@ def attention_operations(order: str, n: int, d_v: int, block_m: int, block_n: in
     return Operations(exp=scores + rows, divide=n, rescale=rows * (1 + d_v) + n * d_v)
 
 
+BACKWARD_ORDERS = ("keys outside", "queries outside", "two passes")
+
+
+def backward_traffic(
+    order: str,
+    n: int,
+    d: int,
+    block_m: int,
+    block_n: int,
+    dtype: str | torch.dtype = "fp32",
+    *,
+    causal: bool = False,
+) -> Traffic:
+    """The backward pass of flash attention, with D = rowsum(dO ∘ O) computed first, from O and dO (FA2's Algorithm 2).
+
+    'keys outside': dK and dV are written once, dQ is read and written in at least fp32 for each pair of blocks, and Q, dO,
+    L and D are read for each pair. 'queries outside': dQ is written once, dK and dV are read and written for each pair.
+    'two passes': each gradient is written once, and what a pass streams is read for its own loop.
+    """
+    checks.one_of("order", order, BACKWARD_ORDERS)
+    n, _, d, _ = _shape(n, d, None, None)
+    e, wide = element_bytes(dtype), max(4, element_bytes(dtype))
+    visited = _visited(n, checks.positive_int("block_m", block_m), block_n, causal)
+    rows = sum(r * _blocks(keys, block_n, "block_n") for r, keys in visited)
+    key_rows = sum(keys for _, keys in visited)
+    reads = dict.fromkeys(("Q", "K", "V", "O", "dO", "L", "D"), 0) | {"O": n * d * e, "dO": n * d * e}
+    writes = {"D": n * wide} | dict.fromkeys(("dQ", "dK", "dV"), n * d * e)
+    if order != "queries outside":
+        for name, size in (("K", n * d * e), ("V", n * d * e), ("Q", rows * d * e), ("dO", rows * d * e)):
+            reads[name] += size
+        reads["L"], reads["D"] = rows * wide, rows * wide
+    if order != "keys outside":
+        for name, size in (("Q", n * d * e), ("dO", n * d * e), ("K", key_rows * d * e), ("V", key_rows * d * e)):
+            reads[name] += size
+        reads["L"], reads["D"] = reads["L"] + n * wide, reads["D"] + n * wide
+    if order == "keys outside":
+        reads["dQ"] = writes["dQ"] = rows * d * wide
+    if order == "queries outside":
+        reads |= {"dK": key_rows * d * wide, "dV": key_rows * d * wide}
+        writes |= {"dK": key_rows * d * wide, "dV": key_rows * d * wide}
+    return Traffic(reads, writes)
+
+
 def flash_v1_blocks(sram_elements: int, d: int) -> tuple[int, int]:
     """(Br, Bc) of FlashAttention's Algorithm 1, line 1: Bc = ⌈M / 4d⌉, Br = min(⌈M / 4d⌉, d), M in elements."""
     checks.positive_int("sram_elements", sram_elements)

@@ -47,7 +47,10 @@ class _Listener:
 
     def place(self, argument: str, x: torch.Tensor) -> None:
         name = argument.removesuffix("_ptr")
-        name = name.upper() if name in _MATRICES else name
+        if name in _MATRICES:
+            name = name.upper()
+        elif name[:1] == "d" and name[1:] in _MATRICES:  # a gradient: do is dO
+            name = "d" + name[1:].upper()
         extent = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride()))
         self.regions.append(_Region(name, x.data_ptr(), x.data_ptr() + extent * x.element_size()))
 

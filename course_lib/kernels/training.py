@@ -108,7 +108,7 @@ def forward_kernel(
 
 @triton.jit(do_not_specialize=LENGTHS)
 def delta_kernel(
-    o_ptr, do_ptr, dL_ptr, delta_ptr, o_b, o_h, o_n, do_b, do_h, do_n, heads, n_q,
+    o_ptr, do_ptr, dL_ptr, D_ptr, o_b, o_h, o_n, do_b, do_h, do_n, heads, n_q,
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     """D = rowsum(dO ∘ O) (Algorithm 2, line 4), less the gradient of L, which acts on the same place."""
@@ -118,12 +118,12 @@ def delta_kernel(
     do = _rows(do_ptr + b * do_b + h * do_h, rows, n_q, do_n, D, BLOCK_D, True).to(tl.float32)
     at = tl.program_id(1).to(tl.int64) * n_q + rows
     delta = tl.sum(o * do, 1) - tl.load(dL_ptr + at, mask=rows < n_q, other=0.0)
-    tl.store(delta_ptr + at, delta, mask=rows < n_q)
+    tl.store(D_ptr + at, delta, mask=rows < n_q)
 
 
 @triton.jit
 def _key_value_blocks(
-    k, v, dk, dv, q_ptr, do_ptr, L_ptr, delta_ptr, q_n, do_n, keys, begin, end, n_q, n_k, offset, scale, softcap,
+    k, v, dk, dv, q_ptr, do_ptr, L_ptr, D_ptr, q_n, do_n, keys, begin, end, n_q, n_k, offset, scale, softcap,
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr,
     MASKED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -132,9 +132,9 @@ def _key_value_blocks(
         q = _rows(q_ptr, rows, n_q, q_n, D, BLOCK_D, MASKED)  # [BLOCK_M, BLOCK_D]
         if MASKED:  # +inf beyond the last query: its p is 0
             L = tl.load(L_ptr + rows, mask=rows < n_q, other=float("inf"))
-            delta = tl.load(delta_ptr + rows, mask=rows < n_q, other=0.0)
+            delta = tl.load(D_ptr + rows, mask=rows < n_q, other=0.0)
         else:
-            L, delta = tl.load(L_ptr + rows), tl.load(delta_ptr + rows)
+            L, delta = tl.load(L_ptr + rows), tl.load(D_ptr + rows)
         s, tanh = _capped(
             tl.dot(k, tl.trans(q), input_precision=PRECISION), scale, softcap, SOFTCAP
         )  # [BLOCK_N, BLOCK_M]
@@ -153,7 +153,7 @@ def _key_value_blocks(
 
 @triton.jit(do_not_specialize=LENGTHS)
 def key_value_gradient_kernel(
-    q_ptr, k_ptr, v_ptr, do_ptr, L_ptr, delta_ptr, dk_ptr, dv_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
+    q_ptr, k_ptr, v_ptr, do_ptr, L_ptr, D_ptr, dk_ptr, dv_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     do_b, do_h, do_n, dk_b, dk_h, dk_n, dv_b, dv_h, dv_n,
     kv_heads, group, n_q, n_k, offset, scale, softcap, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
     BLOCK_D: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
@@ -178,15 +178,15 @@ def key_value_gradient_kernel(
         at = (b * kv_heads * group + h) * n_q
         if CAUSAL:
             dk, dv = _key_value_blocks(
-                k, v, dk, dv, Q, DO, L_ptr + at, delta_ptr + at, q_n, do_n, keys, begin, clear, n_q, n_k, offset, scale,
+                k, v, dk, dv, Q, DO, L_ptr + at, D_ptr + at, q_n, do_n, keys, begin, clear, n_q, n_k, offset, scale,
                 softcap, D, BLOCK_M, BLOCK_D, CAUSAL, SOFTCAP, True, PRECISION,
             )  # fmt: skip
         dk, dv = _key_value_blocks(
-            k, v, dk, dv, Q, DO, L_ptr + at, delta_ptr + at, q_n, do_n, keys, clear, full, n_q, n_k, offset, scale,
+            k, v, dk, dv, Q, DO, L_ptr + at, D_ptr + at, q_n, do_n, keys, clear, full, n_q, n_k, offset, scale,
             softcap, D, BLOCK_M, BLOCK_D, CAUSAL, SOFTCAP, False, PRECISION,
         )  # fmt: skip
         dk, dv = _key_value_blocks(
-            k, v, dk, dv, Q, DO, L_ptr + at, delta_ptr + at, q_n, do_n, keys, tl.maximum(clear, full), n_q, n_q, n_k,
+            k, v, dk, dv, Q, DO, L_ptr + at, D_ptr + at, q_n, do_n, keys, tl.maximum(clear, full), n_q, n_q, n_k,
             offset, scale, softcap, D, BLOCK_M, BLOCK_D, CAUSAL, SOFTCAP, True, PRECISION,
         )  # fmt: skip
     _store_rows(dk_ptr + b * dk_b + kv * dk_h, dk * scale, keys, n_k, dk_n, D, BLOCK_D)
@@ -219,7 +219,7 @@ def _query_blocks(
 
 @triton.jit(do_not_specialize=LENGTHS)
 def query_gradient_kernel(
-    q_ptr, k_ptr, v_ptr, do_ptr, L_ptr, delta_ptr, dq_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
+    q_ptr, k_ptr, v_ptr, do_ptr, L_ptr, D_ptr, dq_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     do_b, do_h, do_n, dq_b, dq_h, dq_n,
     heads, group, n_q, n_k, offset, scale, softcap, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
     BLOCK_D: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
@@ -237,7 +237,7 @@ def query_gradient_kernel(
     at = tl.program_id(1).to(tl.int64) * n_q + rows
     L = tl.load(L_ptr + at, mask=rows < n_q, other=0.0) * 1.4426950408889634
     L = tl.where(-float("inf") < L, L, 0.0)  # a row that saw no key: its p is masked
-    delta = tl.load(delta_ptr + at, mask=rows < n_q, other=0.0)
+    delta = tl.load(D_ptr + at, mask=rows < n_q, other=0.0)
     dq = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
     end, clear = n_k, n_k
     if CAUSAL:

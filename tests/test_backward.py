@@ -1,0 +1,96 @@
+"""The backward pass in three loop orders: gradients against float64, bytes by formula, simulated memory and kernels."""
+
+from importlib.metadata import version
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib import algorithms, attention, cost, reference, runtime
+from course_lib.traffic import traffic
+
+ORDERS = {
+    "keys outside": algorithms.backward_keys_outside,
+    "queries outside": algorithms.backward_queries_outside,
+    "two passes": algorithms.backward_two_passes,
+}
+
+
+def oracle(q, k, v, do, causal):
+    """(o, L, dq, dk, dv) in float64 by torch's own differentiation."""
+    q, k, v = (x.detach().double().requires_grad_() for x in (q, k, v))
+    s = q @ k.T / q.shape[1] ** 0.5
+    if causal:
+        s = s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), -torch.inf)
+    o = torch.softmax(s, dim=-1) @ v
+    gradients = torch.autograd.grad(o, [q, k, v], do.double())
+    return (o.detach(), torch.logsumexp(s, dim=-1).detach(), *gradients)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 30), st.integers(1, 10), st.integers(1, 35), st.integers(1, 35), st.booleans(),
+    st.sampled_from([torch.float16, torch.float32, torch.float64]),
+)  # fmt: skip
+def test_every_order_gives_the_gradients_and_moves_what_the_formula_says(n, d, block_m, block_n, causal, dtype) -> None:
+    q, k, v, do = (torch.randn(n, d).to(dtype) for _ in range(4))
+    o, L, *right = oracle(q, k, v, do, causal)
+    tolerance = {torch.float16: 2e-2, torch.float32: 1e-5, torch.float64: 1e-11}[dtype]
+    for order, algorithm in ORDERS.items():
+        found = algorithm(q, k, v, o.to(dtype), L, do, block_m, block_n, causal)
+        for mine, gradient in zip(found, right):
+            assert mine.dtype == dtype
+            torch.testing.assert_close(mine.double(), gradient, atol=tolerance, rtol=tolerance)
+        assert found.memory.traffic() == cost.backward_traffic(order, n, d, block_m, block_n, dtype, causal=causal)
+        assert found.memory.resident_bytes == 0
+
+
+def test_the_two_forms_of_d_are_equal() -> None:
+    q, k, v, do = (torch.randn(12, 5, dtype=torch.float64) for _ in range(4))
+    p = reference.softmax(q @ k.T / 5**0.5)
+    torch.testing.assert_close((do * (p @ v)).sum(1), ((do @ v.T) * p).sum(1))
+
+
+def test_which_order_moves_less_depends_on_the_blocks() -> None:
+    def total(order, m, n):
+        return cost.backward_traffic(order, 4096, 64, m, n, "fp16").total_bytes
+
+    assert total("keys outside", 64, 64) < total("queries outside", 64, 64)
+    assert total("keys outside", 128, 16) > total("queries outside", 128, 16)
+    assert total("two passes", 64, 64) < total("keys outside", 64, 64)
+
+
+@pytest.mark.parametrize("algorithm", ORDERS.values())
+def test_bad_input(algorithm) -> None:
+    x, L = torch.ones(4, 2), torch.ones(4)
+    with pytest.raises(ValueError, match=r"L has shape \[3\]; pass \[4\], one log-sum-exp for each query"):
+        algorithm(x, x, x, x, L[:3], x, 2, 2)
+    with pytest.raises(ValueError, match=r"q has shape \[4, 2\] but do has \[3, 2\]"):
+        algorithm(x, x, x, x, L, x[:3], 2, 2)
+    with pytest.raises(ValueError, match="block_n is 0"):
+        algorithm(x, x, x, x, L, x, 2, 0)
+    with pytest.raises(ValueError, match="order is 'inside out'; choose one of 'keys outside'"):
+        cost.backward_traffic("inside out", 4, 2, 2, 2)
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(
+    version("triton").startswith("3.6") or runtime.lane() == "GPU",
+    reason="counted in the interpreter of Triton 3.7 or later, with the blocks of that lane",
+)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("n", "d"), [(64, 16), (100, 32), (129, 40)])
+def test_attention_moves_what_the_formulas_say(n, d, causal) -> None:
+    q, k, v, do = (torch.randn(1, 1, n, d).half() for _ in range(4))
+    options = (causal, 0, d**-0.5, 0.0)
+    x = attention._blocks("forward", q, causal)
+    forward = cost.flash_v2_traffic(n, d, x.block_m, "fp16", block_n=x.block_n, causal=causal, lse=True)
+    assert traffic(attention._forward, q, k, v, *options) == forward
+    o, L = attention._forward(q, k, v, *options)
+    x = attention._blocks("key value gradient", q, causal)
+    assert x == attention._blocks("query gradient", q, causal)
+    formula = cost.backward_traffic("two passes", n, d, x.block_m, x.block_n, "fp16", causal=causal)
+    counted = traffic(attention._backward, q, k, v, o, L, do, torch.zeros_like(L), *options)
+    assert counted.reads.pop("dL") == n * 4  # the gradient of L, which only attention() has
+    assert counted == formula
