@@ -37,6 +37,10 @@ ALGORITHM = {
     "sdpa": GREY,
     "tiled": BLUE,
     "cuBLAS": BLACK,
+    "attention": BLUE,
+    "keys outside": SKY,
+    "queries outside": ORANGE,
+    "two passes": BLUE,
 }
 MARKER = {
     "standard": "s",
@@ -66,6 +70,11 @@ TENSOR = {
     "l": GREY,
     "m": SKY,
     "L": PURPLE,
+    "D": YELLOW,
+    "dQ": "#7FB8D8",
+    "dK": "#F2CF7F",
+    "dV": "#7FCEB9",
+    "dO": "#7F7F7F",
 }
 WORK = {"load": GREY, "QK": BLUE, "softmax": ORANGE, "PV": GREEN}  # what a warpgroup does
 

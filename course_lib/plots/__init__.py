@@ -12,11 +12,13 @@ from course_lib.plots.cost import (
 from course_lib.plots.course import course_map
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
 from course_lib.plots.softmax import key_blocks, online_step
-from course_lib.plots.speed import chain, lanes, lines, time_bars
+from course_lib.plots.speed import chain, curves, grouped_bars, lanes, lines, time_bars
 
 __all__ = [
     "chain",
     "course_map",
+    "curves",
+    "grouped_bars",
     "heatmap",
     "key_blocks",
     "lanes",

@@ -93,3 +93,31 @@ def lanes(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     kind_label(ax, "model")
     return ax
+
+
+def grouped_bars(
+    ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float]], ylabel: str, kind: str
+) -> Axes:
+    """For each group a bar for each algorithm, on a logarithmic axis."""
+    width = 0.8 / len(series)
+    for i, (name, values) in enumerate(series.items()):
+        at = [x + (i - (len(series) - 1) / 2) * width for x in range(len(groups))]
+        ax.bar(at, values, width * 0.92, color=ALGORITHM[_key(name)], label=name)
+    ax.set_xticks(range(len(groups)), list(groups))
+    ax.set(yscale="log", ylabel=ylabel)
+    ax.grid(False, axis="x")
+    ax.legend(loc="upper left", ncols=len(series))
+    low, high = ax.get_ylim()
+    ax.set_ylim(low / 2, high * 3)
+    kind_label(ax, kind)
+    return ax
+
+
+def curves(ax: Axes, series: Mapping[str, Sequence[float]], xlabel: str, ylabel: str, kind: str) -> Axes:
+    """One curve for each algorithm over its index; the later ones dashed, so that equal ones show."""
+    for i, (name, values) in enumerate(series.items()):
+        ax.plot(values, "--" if i else "-", lw=3 if i else 5, color=ALGORITHM[_key(name)], label=name)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.legend()
+    kind_label(ax, kind)
+    return ax
