@@ -46,7 +46,7 @@ def test_lecture_02_takes_typed_scores(browser, lab) -> None:  # noqa: F811
     page.keyboard.press("End")
     stepper.get_by_text("(m, l) = (1, 2.000)").wait_for()
     field.fill("1, abc")
-    stepper.get_by_role("alert").filter(has_text="type numbers, for example 3, 2, 5, 1").wait_for()
+    stepper.get_by_role("alert").filter(has_text="‘abc’ is not a number; type for example 3, 2, 5, 1").wait_for()
     no_errors(page)
     page.close()
 

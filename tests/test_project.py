@@ -79,7 +79,7 @@ def test_imports_run_downwards_only() -> None:
         {"algorithms", "style"},
         {"plots", "runtime", "display", "notebooks"},
         {"kernels", "widgets", "course_map"},
-        {"traffic", "compiled", "counters"},
+        {"traffic", "compiled", "counters", "attention"},
         {"recordings", "pages"},
     ]
     floor = {name: i for i, names in enumerate(floors) for name in names}
