@@ -41,7 +41,7 @@ def attention(
     ``scale`` is 1/√D unless given. ``softcap`` replaces a score x by softcap · tanh(x / softcap). ``causal`` lets query i see
     the keys j <= i + causal_offset; 0 aligns the first query with the first key, as torch's is_causal does, Nk - Nq the last
     with the last. A query that sees no key gets 0, L = -inf and no gradient. float32 is multiplied in TF32 if
-    torch.backends.cuda.matmul.allow_tf32 is set. L is in float32. Raises TypeError or ValueError before any launch.
+    torch's own products are (torch.backends.cuda.matmul.fp32_precision). L is in float32. Raises TypeError or ValueError before any launch.
     """
     _check(q, k, v, causal, scale, softcap, causal_offset)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
@@ -69,6 +69,9 @@ def _check(q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: fl
         raise ValueError(f"the head size is {q.shape[3]}; pass 1 to {LARGEST_D}")
     if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
         raise ValueError(f"q has {q.shape[1]} heads, k and v have {k.shape[1]}; q's must be a multiple of theirs")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.stride(2) >= 2**24:
+            raise ValueError(f"{name} has strides {list(x.stride())}; rows lie too far apart: pass {name}.contiguous()")
     checks.one_of("causal", causal, (False, True))
     if isinstance(causal_offset, bool) or not isinstance(causal_offset, int):
         raise TypeError(f"causal_offset is {causal_offset!r}; pass a whole number, for example k.shape[2] - q.shape[2]")
@@ -94,9 +97,10 @@ def _forward(
     o, L = torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty((b, h, n_q), dtype=torch.float32)
     if o.numel() == 0:
         return o, L
+    offset = max(-n_q, min(offset, n_k))  # beyond these nothing changes, and the kernels' sums do not overflow
     blocks, constants = _blocks("forward", q, causal), _constants(q, causal, softcap)
     launch(
-        forward_kernel, (triton.cdiv(n_q, blocks.block_m), b * h), q, k, v, o, L,
+        forward_kernel, (triton.cdiv(n_q, blocks.block_m) * b * h,), q, k, v, o, L,
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *o.stride()[:3], h, h // h_k, n_q, n_k, offset, scale, softcap,
         BLOCK_M=blocks.block_m, BLOCK_N=blocks.block_n, num_warps=blocks.num_warps, num_stages=blocks.num_stages, **constants,
     )  # fmt: skip
@@ -116,25 +120,26 @@ def _backward(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     do, dL = (x if x.stride(-1) == 1 else x.contiguous() for x in (do, dL.contiguous()))
     (b, h, n_q, d), (_, h_k, n_k, _) = q.shape, k.shape
-    dq, dk, dv = (torch.zeros_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+    dq, dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
     if q.numel() == 0 or k.numel() == 0:
-        return dq, dk, dv
+        return dq.zero_(), dk.zero_(), dv.zero_()
+    offset = max(-n_q, min(offset, n_k))
     delta, constants = torch.empty_like(L), _constants(q, causal, softcap)
     launch(
-        delta_kernel, (triton.cdiv(n_q, 64), b * h), o, do, dL, delta, *o.stride()[:3], *do.stride()[:3], h, n_q,
+        delta_kernel, (triton.cdiv(n_q, 64) * b * h,), o, do, dL, delta, *o.stride()[:3], *do.stride()[:3], h, n_q,
         D=d, BLOCK_M=64, BLOCK_D=constants["BLOCK_D"],
     )  # fmt: skip
     strides = [*q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *do.stride()[:3]]
     numbers = [h // h_k, n_q, n_k, offset, scale, softcap]
     x = _blocks("key value gradient", q, causal)
     launch(
-        key_value_gradient_kernel, (triton.cdiv(n_k, x.block_n), b * h_k), q, k, v, do, L, delta, dk, dv,
+        key_value_gradient_kernel, (triton.cdiv(n_k, x.block_n) * b * h_k,), q, k, v, do, L, delta, dk, dv,
         *strides, *dk.stride()[:3], *dv.stride()[:3], h_k, *numbers,
         BLOCK_M=x.block_m, BLOCK_N=x.block_n, num_warps=x.num_warps, num_stages=x.num_stages, **constants,
     )  # fmt: skip
     x = _blocks("query gradient", q, causal)
     launch(
-        query_gradient_kernel, (triton.cdiv(n_q, x.block_m), b * h), q, k, v, do, L, delta, dq,
+        query_gradient_kernel, (triton.cdiv(n_q, x.block_m) * b * h,), q, k, v, do, L, delta, dq,
         *strides, *dq.stride()[:3], h, *numbers,
         BLOCK_M=x.block_m, BLOCK_N=x.block_n, num_warps=x.num_warps, num_stages=x.num_stages, **constants,
     )  # fmt: skip
@@ -164,13 +169,15 @@ _forward.register_autograd(_gradient, setup_context=_setup)
 
 def _constants(q: torch.Tensor, causal: bool, softcap: float) -> dict[str, Any]:
     d = q.shape[3]
-    tf32 = q.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
+    matmul = torch.backends.cuda.matmul
+    # torch refuses to answer about the old name of the setting once the new one has been used.
+    tf32 = matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32
     return {
         "D": d,
         "BLOCK_D": max(16, triton.next_power_of_2(d)),
         "CAUSAL": causal,
         "SOFTCAP": softcap > 0,
-        "PRECISION": "tf32" if tf32 else "ieee",
+        "PRECISION": "tf32" if q.dtype == torch.float32 and tf32 else "ieee",
     }
 
 
@@ -199,6 +206,6 @@ def _blocks(kernel: str, q: torch.Tensor, causal: bool) -> Blocks:
         return Blocks(block, block, warps(q.dtype, "ieee", block, block, block_d), 1)
     if runtime.lane() != "GPU":  # the interpreter pays for each block, not for its size
         return Blocks(64, 64, 4, 1)
-    if torch.cuda.get_device_capability(q.device) < (9, 0):
+    if torch.cuda.get_device_capability(q.device)[0] not in (9, 10):  # others have less shared memory
         return Blocks(64, 64 if block_d <= 64 else 32, 4, 2)
     return _HALVES[kernel, 64 if block_d <= 64 else 128, causal]

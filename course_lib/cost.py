@@ -243,7 +243,8 @@ def backward_traffic(
     *,
     causal: bool = False,
 ) -> Traffic:
-    """The backward pass of flash attention, with D = rowsum(dO ∘ O) computed first, from O and dO (FA2's Algorithm 2).
+    """The backward pass of flash attention, with D = rowsum(dO ∘ O) computed first, from O and dO (FA2's Algorithm 2, without
+    the O_i that its inner loop loads and does not use).
 
     'keys outside': dK and dV are written once, dQ is read and written in at least fp32 for each pair of blocks, and Q, dO,
     L and D are read for each pair. 'queries outside': dQ is written once, dK and dV are read and written for each pair.

@@ -92,6 +92,27 @@ def test_the_causal_edge_may_be_moved(offset) -> None:
     assert torch.isfinite(L[0, 0, blind:]).all()
 
 
+def test_what_comes_back_to_a_row_that_saw_no_key_is_dropped() -> None:
+    q, k, v = (x.requires_grad_() for x in inputs(1, 1, 1, 40, 40, 16, torch.float32))
+    o, L = attention(q, k, v, causal=True, causal_offset=-3, return_lse=True)
+    back = torch.ones_like(L)
+    back[..., :3] = torch.nan  # what logaddexp(-inf, -inf) sends back
+    for gradient in torch.autograd.grad([o, L], [q, k, v], [torch.ones_like(o), back]):
+        assert torch.isfinite(gradient).all()
+
+
+def test_offsets_far_outside_hide_or_show_everything() -> None:
+    q, k, v = inputs(1, 1, 1, 20, 30, 16, torch.float32)
+    torch.testing.assert_close(attention(q, k, v, causal=True, causal_offset=2**31 - 1), attention(q, k, v))
+    assert not attention(q, k, v, causal=True, causal_offset=-(2**31)).any()
+
+
+def test_rows_that_lie_too_far_apart_are_refused() -> None:
+    x = torch.empty(2**25 + 16, dtype=torch.float16, device=DEVICE).as_strided((1, 1, 3, 16), (0, 0, 2**24, 1))
+    with pytest.raises(ValueError, match=r"q has strides \[0, 0, 16777216, 1\]; rows lie too far apart"):
+        attention(x, x, x)
+
+
 def test_it_is_torchs_attention_with_the_same_arguments() -> None:
     for causal, n_k in ((False, 50), (True, 70), (True, 50)):
         q, k, v = inputs(2, 2, 2, 70, n_k, 32, torch.float32)
@@ -159,6 +180,10 @@ def test_torch_compile_makes_one_graph() -> None:
 def test_the_operator_keeps_torchs_rules() -> None:
     q, k, v = (x.requires_grad_() for x in inputs(1, 2, 1, 20, 33, 16, torch.float32))
     torch.library.opcheck(torch.ops.course.attention_forward.default, (q, k, v, True, 3, 0.25, 0.0))
+    q, k, v = (x.detach() for x in (q, k, v))
+    o, L = attention(q, k, v, causal=True, scale=0.25, causal_offset=3, return_lse=True)
+    arguments = (q, k, v, o, L, torch.ones_like(o), torch.zeros_like(L), True, 3, 0.25, 0.0)
+    torch.library.opcheck(torch.ops.course.attention_backward.default, arguments)
 
 
 X = torch.randn(1, 2, 8, 16, device=DEVICE)

@@ -36,7 +36,10 @@ def backward_keys_outside(
     causal: bool = False,
     sram_bytes: int | None = None,
 ) -> Gradients:
-    """Algorithm 2 as printed: dK_j and dV_j are finished on chip and written once; dQ is read and written for each pair."""
+    """Algorithm 2's order: dK_j and dV_j are finished on chip and written once; dQ is read and written for each pair.
+
+    Unlike the printed lines, O_i is not loaded for each pair (only D_i is used), and 1/√d and the mask are added.
+    """
     memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, sram_bytes)
     n, d = q.shape
     dQ = memory.hbm("dQ", torch.zeros(n, d, dtype=_wide(q)))  # line 3

@@ -12,12 +12,12 @@ LENGTHS = ["n_q", "n_k", "offset"]  # a new length does not compile anew
 
 
 @triton.jit
-def _rows(ptr, rows, n, stride, D: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: tl.constexpr):
-    """Rows of a matrix, [len(rows), BLOCK_D], zeros beyond its n rows and D columns."""
-    dims = tl.arange(0, BLOCK_D)
-    at = ptr + rows[:, None] * stride + dims[None, :]
+def _rows(ptr, start, BLOCK: tl.constexpr, n, stride, D: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: tl.constexpr):
+    """Rows start … start + BLOCK of a matrix, [BLOCK, BLOCK_D], zeros beyond its n rows and D columns."""
+    lanes, dims = tl.arange(0, BLOCK), tl.arange(0, BLOCK_D)
+    at = ptr + tl.cast(start, tl.int64) * stride + (lanes[:, None] * stride + dims[None, :])
     if MASKED:
-        return tl.load(at, mask=(rows[:, None] < n) & (dims[None, :] < D), other=0.0)
+        return tl.load(at, mask=(start + lanes[:, None] < n) & (dims[None, :] < D), other=0.0)
     elif D < BLOCK_D:
         return tl.load(at, mask=dims[None, :] < D, other=0.0)
     else:
@@ -25,10 +25,17 @@ def _rows(ptr, rows, n, stride, D: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: 
 
 
 @triton.jit
-def _store_rows(ptr, x, rows, n, stride, D: tl.constexpr, BLOCK_D: tl.constexpr):
-    dims = tl.arange(0, BLOCK_D)
-    at = ptr + rows[:, None] * stride + dims[None, :]
-    tl.store(at, x.to(ptr.dtype.element_ty), mask=(rows[:, None] < n) & (dims[None, :] < D))
+def _store_rows(ptr, x, start, BLOCK: tl.constexpr, n, stride, D: tl.constexpr, BLOCK_D: tl.constexpr):
+    lanes, dims = tl.arange(0, BLOCK), tl.arange(0, BLOCK_D)
+    at = ptr + tl.cast(start, tl.int64) * stride + (lanes[:, None] * stride + dims[None, :])
+    tl.store(at, x.to(ptr.dtype.element_ty), mask=(start + lanes[:, None] < n) & (dims[None, :] < D))
+
+
+@triton.jit
+def _place(n, BLOCK: tl.constexpr):
+    """(block, head counted over the batch) of this program; one axis, because the others end at 65,535."""
+    blocks = tl.cdiv(n, BLOCK)
+    return tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
 
 
 @triton.jit
@@ -49,7 +56,7 @@ def _forward_blocks(
 ):  # fmt: skip
     for start in range(begin, end, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)
-        k = _rows(k_ptr, keys, n_k, k_stride, D, BLOCK_D, MASKED)  # [BLOCK_N, BLOCK_D]
+        k = _rows(k_ptr, start, BLOCK_N, n_k, k_stride, D, BLOCK_D, MASKED)  # [BLOCK_N, BLOCK_D]
         s, _ = _capped(tl.dot(q, tl.trans(k), input_precision=PRECISION), scale, softcap, SOFTCAP)
         if MASKED:
             seen = keys[None, :] < n_k
@@ -62,7 +69,7 @@ def _forward_blocks(
         correction = tl.exp2(m - shift)
         l = l * correction + tl.sum(p, 1)
         acc = acc * correction[:, None]
-        v = _rows(v_ptr, keys, n_k, v_stride, D, BLOCK_D, MASKED)
+        v = _rows(v_ptr, start, BLOCK_N, n_k, v_stride, D, BLOCK_D, MASKED)
         acc = tl.dot(p.to(v.dtype), v, acc, input_precision=PRECISION)
         m = m_new
     return acc, m, l
@@ -75,14 +82,15 @@ def forward_kernel(
     BLOCK_D: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One program: one block of queries of one head. L [B·H, Nq] is the natural log-sum-exp."""
-    start_m = tl.program_id(0) * BLOCK_M
+    block, head = _place(n_q, BLOCK_M)
     if CAUSAL:  # the longest rows first, so that no long one is left for the end
-        start_m = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
-    b, h = (tl.program_id(1) // heads).to(tl.int64), (tl.program_id(1) % heads).to(tl.int64)
+        block = tl.cdiv(n_q, BLOCK_M) - 1 - block
+    start_m = block * BLOCK_M
+    b, h = head // heads, head % heads
     rows = start_m + tl.arange(0, BLOCK_M)
     k_ptr += b * k_b + h // group * k_h
     v_ptr += b * v_b + h // group * v_h
-    q = _rows(q_ptr + b * q_b + h * q_h, rows, n_q, q_n, D, BLOCK_D, True)
+    q = _rows(q_ptr + b * q_b + h * q_h, start_m, BLOCK_M, n_q, q_n, D, BLOCK_D, True)
     acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
     m = tl.full([BLOCK_M], -float("inf"), tl.float32)
     l = tl.zeros([BLOCK_M], tl.float32)
@@ -101,8 +109,8 @@ def forward_kernel(
     )  # fmt: skip
     l = tl.where(m > -float("inf"), l, 1.0)  # a row that saw no key: its acc is 0 and its m is -inf
     inverse = 1 / l
-    _store_rows(o_ptr + b * o_b + h * o_h, acc * inverse[:, None], rows, n_q, o_n, D, BLOCK_D)
-    L_ptr += tl.program_id(1).to(tl.int64) * n_q
+    _store_rows(o_ptr + b * o_b + h * o_h, acc * inverse[:, None], start_m, BLOCK_M, n_q, o_n, D, BLOCK_D)
+    L_ptr += head * n_q
     tl.store(L_ptr + rows, (m + tl.log2(l)) / 1.4426950408889634, mask=rows < n_q)
 
 
@@ -112,11 +120,13 @@ def delta_kernel(
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     """D = rowsum(dO ∘ O) (Algorithm 2, line 4), less the gradient of L, which acts on the same place."""
-    b, h = (tl.program_id(1) // heads).to(tl.int64), (tl.program_id(1) % heads).to(tl.int64)
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    o = _rows(o_ptr + b * o_b + h * o_h, rows, n_q, o_n, D, BLOCK_D, True).to(tl.float32)
-    do = _rows(do_ptr + b * do_b + h * do_h, rows, n_q, do_n, D, BLOCK_D, True).to(tl.float32)
-    at = tl.program_id(1).to(tl.int64) * n_q + rows
+    block, head = _place(n_q, BLOCK_M)
+    start_m = block * BLOCK_M
+    b, h = head // heads, head % heads
+    rows = start_m + tl.arange(0, BLOCK_M)
+    o = _rows(o_ptr + b * o_b + h * o_h, start_m, BLOCK_M, n_q, o_n, D, BLOCK_D, True).to(tl.float32)
+    do = _rows(do_ptr + b * do_b + h * do_h, start_m, BLOCK_M, n_q, do_n, D, BLOCK_D, True).to(tl.float32)
+    at = head * n_q + rows
     delta = tl.sum(o * do, 1) - tl.load(dL_ptr + at, mask=rows < n_q, other=0.0)
     tl.store(D_ptr + at, delta, mask=rows < n_q)
 
@@ -129,10 +139,11 @@ def _key_value_blocks(
 ):  # fmt: skip
     for start in range(begin, end, BLOCK_M):
         rows = start + tl.arange(0, BLOCK_M)
-        q = _rows(q_ptr, rows, n_q, q_n, D, BLOCK_D, MASKED)  # [BLOCK_M, BLOCK_D]
+        q = _rows(q_ptr, start, BLOCK_M, n_q, q_n, D, BLOCK_D, MASKED)  # [BLOCK_M, BLOCK_D]
         if MASKED:  # +inf beyond the last query: its p is 0
             L = tl.load(L_ptr + rows, mask=rows < n_q, other=float("inf"))
             delta = tl.load(D_ptr + rows, mask=rows < n_q, other=0.0)
+            delta = tl.where(-float("inf") < L, delta, 0.0)  # what comes back to a row that saw no key is dropped
         else:
             L, delta = tl.load(L_ptr + rows), tl.load(D_ptr + rows)
         s, tanh = _capped(
@@ -141,7 +152,7 @@ def _key_value_blocks(
         p = tl.exp2(s - (L * 1.4426950408889634)[None, :])
         if MASKED and CAUSAL:
             p = tl.where(keys[:, None] <= rows[None, :] + offset, p, 0.0)
-        do = _rows(do_ptr, rows, n_q, do_n, D, BLOCK_D, MASKED)
+        do = _rows(do_ptr, start, BLOCK_M, n_q, do_n, D, BLOCK_D, MASKED)
         dv = tl.dot(p.to(do.dtype), do, dv, input_precision=PRECISION)  # dV = Pᵀ dO
         dp = tl.dot(v, tl.trans(do), input_precision=PRECISION)  # dPᵀ = V dOᵀ
         ds = p * (dp - delta[None, :])
@@ -159,11 +170,12 @@ def key_value_gradient_kernel(
     BLOCK_D: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One program: dK and dV of one block of keys, over all queries of all heads that share it."""
-    start_n = tl.program_id(0) * BLOCK_N
-    b, kv = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
+    block, head = _place(n_k, BLOCK_N)
+    start_n = block * BLOCK_N
+    b, kv = head // kv_heads, head % kv_heads
     keys = start_n + tl.arange(0, BLOCK_N)
-    k = _rows(k_ptr + b * k_b + kv * k_h, keys, n_k, k_n, D, BLOCK_D, True)
-    v = _rows(v_ptr + b * v_b + kv * v_h, keys, n_k, v_n, D, BLOCK_D, True)
+    k = _rows(k_ptr + b * k_b + kv * k_h, start_n, BLOCK_N, n_k, k_n, D, BLOCK_D, True)
+    v = _rows(v_ptr + b * v_b + kv * v_h, start_n, BLOCK_N, n_k, v_n, D, BLOCK_D, True)
     dk = tl.zeros([BLOCK_N, BLOCK_D], tl.float32)
     dv = tl.zeros([BLOCK_N, BLOCK_D], tl.float32)
     full = n_q // BLOCK_M * BLOCK_M  # up to here every query exists
@@ -189,8 +201,8 @@ def key_value_gradient_kernel(
             k, v, dk, dv, Q, DO, L_ptr + at, D_ptr + at, q_n, do_n, keys, tl.maximum(clear, full), n_q, n_q, n_k,
             offset, scale, softcap, D, BLOCK_M, BLOCK_D, CAUSAL, SOFTCAP, True, PRECISION,
         )  # fmt: skip
-    _store_rows(dk_ptr + b * dk_b + kv * dk_h, dk * scale, keys, n_k, dk_n, D, BLOCK_D)
-    _store_rows(dv_ptr + b * dv_b + kv * dv_h, dv, keys, n_k, dv_n, D, BLOCK_D)
+    _store_rows(dk_ptr + b * dk_b + kv * dk_h, dk * scale, start_n, BLOCK_N, n_k, dk_n, D, BLOCK_D)
+    _store_rows(dv_ptr + b * dv_b + kv * dv_h, dv, start_n, BLOCK_N, n_k, dv_n, D, BLOCK_D)
 
 
 @triton.jit
@@ -201,8 +213,8 @@ def _query_blocks(
 ):  # fmt: skip
     for start in range(begin, end, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)
-        k = _rows(k_ptr, keys, n_k, k_n, D, BLOCK_D, MASKED)  # [BLOCK_N, BLOCK_D]
-        v = _rows(v_ptr, keys, n_k, v_n, D, BLOCK_D, MASKED)
+        k = _rows(k_ptr, start, BLOCK_N, n_k, k_n, D, BLOCK_D, MASKED)  # [BLOCK_N, BLOCK_D]
+        v = _rows(v_ptr, start, BLOCK_N, n_k, v_n, D, BLOCK_D, MASKED)
         s, tanh = _capped(tl.dot(q, tl.trans(k), input_precision=PRECISION), scale, softcap, SOFTCAP)
         p = tl.exp2(s - L[:, None])  # [BLOCK_M, BLOCK_N]
         if MASKED:
@@ -225,19 +237,20 @@ def query_gradient_kernel(
     BLOCK_D: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One program: dQ of one block of queries of one head."""
-    start_m = tl.program_id(0) * BLOCK_M
+    block, head = _place(n_q, BLOCK_M)
     if CAUSAL:
-        start_m = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
-    b, h = (tl.program_id(1) // heads).to(tl.int64), (tl.program_id(1) % heads).to(tl.int64)
+        block = tl.cdiv(n_q, BLOCK_M) - 1 - block
+    start_m = block * BLOCK_M
+    b, h = head // heads, head % heads
     rows = start_m + tl.arange(0, BLOCK_M)
     k_ptr += b * k_b + h // group * k_h
     v_ptr += b * v_b + h // group * v_h
-    q = _rows(q_ptr + b * q_b + h * q_h, rows, n_q, q_n, D, BLOCK_D, True)
-    do = _rows(do_ptr + b * do_b + h * do_h, rows, n_q, do_n, D, BLOCK_D, True)
-    at = tl.program_id(1).to(tl.int64) * n_q + rows
+    q = _rows(q_ptr + b * q_b + h * q_h, start_m, BLOCK_M, n_q, q_n, D, BLOCK_D, True)
+    do = _rows(do_ptr + b * do_b + h * do_h, start_m, BLOCK_M, n_q, do_n, D, BLOCK_D, True)
+    at = head * n_q + rows
     L = tl.load(L_ptr + at, mask=rows < n_q, other=0.0) * 1.4426950408889634
+    delta = tl.where(-float("inf") < L, tl.load(D_ptr + at, mask=rows < n_q, other=0.0), 0.0)
     L = tl.where(-float("inf") < L, L, 0.0)  # a row that saw no key: its p is masked
-    delta = tl.load(D_ptr + at, mask=rows < n_q, other=0.0)
     dq = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
     end, clear = n_k, n_k
     if CAUSAL:
@@ -252,4 +265,4 @@ def query_gradient_kernel(
         q, do, L, delta, dq, k_ptr, v_ptr, k_n, v_n, rows, clear, end, n_k, offset, scale, softcap, D, BLOCK_N, BLOCK_D,
         CAUSAL, SOFTCAP, True, PRECISION,
     )  # fmt: skip
-    _store_rows(dq_ptr + b * dq_b + h * dq_h, dq * scale, rows, n_q, dq_n, D, BLOCK_D)
+    _store_rows(dq_ptr + b * dq_b + h * dq_h, dq * scale, start_m, BLOCK_M, n_q, dq_n, D, BLOCK_D)
