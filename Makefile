@@ -44,7 +44,7 @@ lab: $(READY)  ## open JupyterLab at the first lecture
 .PHONY: test
 test: $(READY)  ## run all tests: the library, then each lecture
 	@echo "1/2 the library"
-	@$(PYTHON) -m pytest -n 2 --dist loadfile -q tests
+	@$(PYTHON) -m pytest -n 2 --dist loadgroup -q tests
 	@echo "2/2 the lectures, cell by cell"
 	@$(PYTHON) -m pytest -n 2 --dist loadscope -q $(NBVAL) $(LECTURES)
 

@@ -5,7 +5,7 @@ from browsing import browser, idle, lab, open_and_run  # noqa: F401 - fixtures
 
 from course_lib import notebooks
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("lab")]  # one JupyterLab for all of them
 
 
 def lecture(number: str):
