@@ -82,7 +82,7 @@ def warps(dtype: torch.dtype, input_precision: str, block_m: int, block_n: int, 
     """How many warps share a tile's products: 4 on tensor cores, up to 16 for fp32 in 'ieee'.
 
     Those run on the plain cores, unrolled. With 4 warps a thread's share of a 64×64×64 product does not fit its
-    registers, and of a 128×128 one takes the compiler minutes.
+    registers, and of a 128×128 one it spills tens of kilobytes.
     """
     if dtype != torch.float32 or input_precision != "ieee":
         return 4
