@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from course_lib import notebooks
+from course_lib.widgets.clickable import Clickable, styles
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
@@ -111,3 +112,26 @@ def open_and_run(browser, lab: tuple[str, str], lecture: Path):
 
 def idle(page) -> None:
     page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+
+
+@pytest.fixture
+def show(browser, tmp_path: Path):
+    """Open pictures on a page of their own, from a file, with the network cut; console errors and requests fail the test."""
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 720})
+    complaints: list[str] = []
+
+    def open_page(*pictures: Clickable, text: str | None = None):
+        path = tmp_path / "page.html"
+        body = "\n".join(picture.page_html() for picture in pictures)
+        path.write_text(text or f"<!DOCTYPE html><meta charset=utf-8><style>{styles()}</style>{body}", encoding="utf-8")
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: complaints.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    context.close()
+    assert complaints == []

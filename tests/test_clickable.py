@@ -1,17 +1,12 @@
 """The clickable pictures on a static page, without a kernel or a network, in a real Chromium; and what Python gives them."""
 
-import itertools
 import json
-from pathlib import Path
 
 import pytest
 import torch
-from browsing import browser  # noqa: F401 - a fixture
-from hypothesis import given
-from hypothesis import strategies as st
+from browsing import browser, show  # noqa: F401 - fixtures
 
-from course_lib import algorithms, notebooks, pages, pipeline, softmax
-from course_lib.widgets.clickable import Clickable, styles
+from course_lib import algorithms, notebooks, pages, softmax
 from course_lib.widgets.stepper import SoftmaxStepper
 from course_lib.widgets.tiles import TileExplorer
 from course_lib.widgets.timeline import PipelineTimeline
@@ -38,29 +33,6 @@ def matmul_picture() -> TileExplorer:
     return TileExplorer({"tiled": algorithms.tiled_matmul}, a, b, block_m=2, block_n=2, block_k=2)
 
 
-@pytest.fixture
-def show(browser, tmp_path: Path):  # noqa: F811
-    """Open pictures on a page of their own, from a file, with the network cut; console errors and requests fail the test."""
-    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 720})
-    complaints: list[str] = []
-
-    def open_page(*pictures: Clickable, text: str | None = None):
-        path = tmp_path / "page.html"
-        body = "\n".join(picture.page_html() for picture in pictures)
-        path.write_text(text or f"<!DOCTYPE html><meta charset=utf-8><style>{styles()}</style>{body}", encoding="utf-8")
-        page = context.new_page()
-        page.set_default_timeout(10_000)
-        page.on("console", lambda message: complaints.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-        page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
-        page.goto(path.as_uri())
-        return page
-
-    yield open_page
-    context.close()
-    assert complaints == []
-
-
 def counters(view) -> dict[str, list[int]]:
     """What the table of a view shows: tensor -> [loads, bytes read, stores, bytes written]."""
     shown = {}
@@ -74,7 +46,7 @@ def counters(view) -> dict[str, list[int]]:
 
 
 @pytest.mark.browser
-def test_every_counter_is_the_traces_at_the_last_step(show) -> None:
+def test_every_counter_is_the_traces_at_the_last_step(show) -> None:  # noqa: F811
     for picture in (attention_picture(), matmul_picture()):
         page = show(picture)
         for name, run in picture.runs.items():
@@ -91,7 +63,7 @@ def test_every_counter_is_the_traces_at_the_last_step(show) -> None:
 
 
 @pytest.mark.browser
-def test_a_click_on_a_tile_of_c_brings_its_terms_in_one_by_one(show) -> None:
+def test_a_click_on_a_tile_of_c_brings_its_terms_in_one_by_one(show) -> None:  # noqa: F811
     page = show(matmul_picture())
     page.locator('[data-tile="C:0,0"]').click()
     page.get_by_text("term 1: A(0,0)·B(0,0) = [1 2; 13 14]").wait_for()
@@ -103,7 +75,7 @@ def test_a_click_on_a_tile_of_c_brings_its_terms_in_one_by_one(show) -> None:
 
 
 @pytest.mark.browser
-def test_the_held_block_stays_lit_while_the_others_stream_past(show) -> None:
+def test_the_held_block_stays_lit_while_the_others_stream_past(show) -> None:  # noqa: F811
     page = show(TileExplorer({"V1": algorithms.linear_v1, "V2": algorithms.linear_v2}, Q, K, V, block_m=2, block_n=2))
     for order, held, streams in (("V1", "K:1,0", "Q"), ("V2", "Q:1,0", "K")):
         page.get_by_label("algorithm", exact=True).select_option(label=order)
@@ -120,7 +92,7 @@ def test_the_held_block_stays_lit_while_the_others_stream_past(show) -> None:
 
 
 @pytest.mark.browser
-def test_a_click_on_a_block_of_s_shows_its_numbers(show) -> None:
+def test_a_click_on_a_block_of_s_shows_its_numbers(show) -> None:  # noqa: F811
     picture = TileExplorer({"V2": algorithms.flash_v2}, Q, K, V, block_m=2, block_n=2)
     page = show(picture)
     page.locator('[data-tile="S:1,2"]').click()
@@ -137,7 +109,7 @@ def test_a_click_on_a_block_of_s_shows_its_numbers(show) -> None:
 
 
 @pytest.mark.browser
-def test_side_by_side_steps_both(show) -> None:
+def test_side_by_side_steps_both(show) -> None:  # noqa: F811
     page = show(TileExplorer({"V1": algorithms.linear_v1, "V2": algorithms.linear_v2}, Q, K, V, block_m=2, block_n=2))
     page.get_by_label("algorithm", exact=True).select_option("both")
     page.locator(".tiles").focus()
@@ -148,7 +120,7 @@ def test_side_by_side_steps_both(show) -> None:
 
 
 @pytest.mark.browser
-def test_keys_alone_are_enough(show) -> None:
+def test_keys_alone_are_enough(show) -> None:  # noqa: F811
     page = show(matmul_picture())
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
@@ -187,7 +159,7 @@ def test_a_click_on_a_loaded_tile_leads_to_a_step_at_which_it_is_on_the_chip() -
 
 
 @pytest.mark.browser
-def test_the_stepper_ends_at_five_and_1203_by_keys(show) -> None:
+def test_the_stepper_ends_at_five_and_1203_by_keys(show) -> None:  # noqa: F811
     page = show(SoftmaxStepper([3, 2, 5, 1]))
     page.locator(".stepper").focus()
     for words in ("(3, 1.000)", "(3, 1.368)", "(5, 1.185)", "(5, 1.203)"):
@@ -198,7 +170,7 @@ def test_the_stepper_ends_at_five_and_1203_by_keys(show) -> None:
 
 
 @pytest.mark.browser
-def test_the_stepper_computes_as_the_library_does(show) -> None:
+def test_the_stepper_computes_as_the_library_does(show) -> None:  # noqa: F811
     page = show(SoftmaxStepper())
     for text, block in (("1, 1", 1), ("-50 -40 -30", 2), ("7 6 5 4 3 2 1", 4), ("0.5,1e3,-2", 1), ("4", 8)):
         page.get_by_label("scores", exact=True).fill(text)
@@ -214,96 +186,11 @@ def test_the_stepper_computes_as_the_library_does(show) -> None:
         assert "type" in page.get_by_role("alert").inner_text()
 
 
-# --- the pipeline ---
-
-
-def test_one_warpgroup_without_overlap_takes_the_sum_of_its_parts() -> None:
-    for load, qk, soft, pv in ((3.0, 1.0, 2.0, 1.0), (0.5, 1.0, 1.0, 1.0)):
-        work = qk + soft + pv
-        alone = pipeline.simulate(5, 1, 1, load, qk, soft, pv)
-        assert alone[-1].end == pytest.approx(5 * (load + work))  # one buffer: load, then work, each time
-        ahead = pipeline.simulate(5, 1, 2, load, qk, soft, pv)
-        assert ahead[-1].end == pytest.approx(load + 4 * max(load, work) + work)
-        assert pipeline.idle_fraction(ahead) == pytest.approx(1 - 5 * (qk + pv) / ahead[-1].end)
-
-
-TIME = st.sampled_from([0.5, 1.0, 2.0, 3.5])
-
-
-@given(st.integers(1, 6), st.integers(1, 3), st.integers(2, 4), TIME, TIME, TIME, TIME, st.sampled_from(pipeline.MODES))
-def test_a_timeline_keeps_to_what_hardware_allows(blocks, consumers, stages, load, qk, soft, pv, mode) -> None:
-    spans = pipeline.simulate(blocks, consumers, stages, load, qk, soft, pv, mode)
-    at = {(s.lane, s.kind, s.block): s for s in spans}
-    assert len(at) == blocks * (1 + 3 * consumers)
-    for lane, block in itertools.product(range(1, consumers + 1), range(blocks)):
-        scores, weights, product = (at[lane, kind, block] for kind in ("QK", "softmax", "PV"))
-        assert at[0, "load", block].end <= scores.start + 1e-9
-        assert scores.end <= weights.start + 1e-9
-        assert weights.end <= product.start + 1e-9
-        if block + stages < blocks:
-            assert product.end <= at[0, "load", block + stages].start + 1e-9
-    tensor = sorted((s.start, s.end) for s in spans if s.kind in ("QK", "PV"))
-    assert tensor[-1][1] - tensor[0][0] >= consumers * blocks * (qk + pv) - 1e-6 or consumers == 1 or blocks == 1
-    for lane in range(1, consumers + 1):  # one accumulator: a warpgroup's P V never overlap
-        mine = sorted((s.start, s.end) for s in spans if s.kind == "PV" and s.lane == lane)
-        assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(mine))
-    if mode == "ping-pong":
-        assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(tensor))
-    assert 0 <= pipeline.idle_fraction(spans) < 1
-
-
-def test_taking_turns_keeps_the_tensor_cores_busier() -> None:
-    plain, turns = (pipeline.simulate(12, 2, 2, 1, 1, 2, 1, mode) for mode in ("none", "ping-pong"))
-    # In step, both wait for both softmaxes: of 2 + 2 + 2 units a block the tensor cores work 4. The first load takes 1.
-    assert pipeline.idle_fraction(plain) == pytest.approx(1 - 12 * 4 / (1 + 12 * 6))
-    assert pipeline.idle_fraction(turns) < 0.15
-
-
-@pytest.mark.browser
-def test_the_page_simulates_as_the_library_does(show) -> None:
-    page = show(PipelineTimeline())
-    module = (Path(pipeline.__file__).parent / "widgets" / "js" / "pipeline.js").read_text()
-    page.evaluate(
-        """async (text) => { const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
-           window.pipeline = await import(url); }""",
-        module,
-    )
-    for blocks, consumers, stages, mode in itertools.product((1, 5), (1, 2, 3), (1, 2, 3), pipeline.MODES):
-        if stages == 1 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
-            continue
-        for load, qk, soft, pv in ((2, 2, 2, 2), (0.5, 1, 3.5, 1.5), (4, 1, 0.5, 2)):
-            arguments = {"blocks": blocks, "consumers": consumers, "stages": stages, "mode": mode}
-            arguments |= {"load": load, "qk": qk, "softmax": soft, "pv": pv}
-            ours = pipeline.simulate(**arguments)
-            theirs, idle = page.evaluate(
-                "(a) => { const s = window.pipeline.simulate(a); return [s, window.pipeline.idleFraction(s)]; }",
-                arguments,
-            )
-            assert [(s["lane"], s["kind"], s["block"]) for s in theirs] == [s[:3] for s in ours], arguments
-            for mine, other in zip(ours, theirs):
-                assert (other["start"], other["end"]) == pytest.approx((mine.start, mine.end))
-            assert idle == pytest.approx(pipeline.idle_fraction(ours))
-
-
-@pytest.mark.browser
-def test_the_timeline_answers_to_its_sliders(show) -> None:
-    page = show(PipelineTimeline(softmax=4.0))
-    before = page.locator(".formula").inner_text()
-    page.get_by_label("how work overlaps").select_option("ping-pong")
-    assert page.locator(".formula").inner_text() != before
-    page.get_by_label("how work overlaps").select_option("two-stage overlap")
-    page.get_by_label("buffers").focus()
-    page.keyboard.press("Home")
-    assert "at least 2 buffers" in page.get_by_role("alert").inner_text()
-    page.keyboard.press("ArrowRight")
-    assert page.get_by_role("alert").inner_text() == ""
-
-
 # --- pages ---
 
 
 @pytest.mark.browser
-def test_a_lecture_as_a_page_works_without_kernel_and_network(show) -> None:
+def test_a_lecture_as_a_page_works_without_kernel_and_network(show) -> None:  # noqa: F811
     path = next(p for p in notebooks.lectures() if p.name.startswith("03"))
     text = pages.page(path)
     assert not [words for words in ("<script src", "<link rel='stylesheet'", 'src="http', "@import") if words in text]

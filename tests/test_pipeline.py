@@ -1,0 +1,94 @@
+"""The pipeline simulation: closed forms, what hardware allows, and the page's own copy of it equal to the library's."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from browsing import browser, show  # noqa: F401 - fixtures
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib import pipeline
+from course_lib.widgets.timeline import PipelineTimeline
+
+
+def test_one_warpgroup_without_overlap_takes_the_sum_of_its_parts() -> None:
+    for load, qk, soft, pv in ((3.0, 1.0, 2.0, 1.0), (0.5, 1.0, 1.0, 1.0)):
+        work = qk + soft + pv
+        alone = pipeline.simulate(5, 1, 1, load, qk, soft, pv)
+        assert alone[-1].end == pytest.approx(5 * (load + work))  # one buffer: load, then work, each time
+        ahead = pipeline.simulate(5, 1, 2, load, qk, soft, pv)
+        assert ahead[-1].end == pytest.approx(load + 4 * max(load, work) + work)
+        assert pipeline.idle_fraction(ahead) == pytest.approx(1 - 5 * (qk + pv) / ahead[-1].end)
+
+
+TIME = st.sampled_from([0.5, 1.0, 2.0, 3.5])
+
+
+@given(st.integers(1, 6), st.integers(1, 3), st.integers(2, 4), TIME, TIME, TIME, TIME, st.sampled_from(pipeline.MODES))
+def test_a_timeline_keeps_to_what_hardware_allows(blocks, consumers, stages, load, qk, soft, pv, mode) -> None:
+    spans = pipeline.simulate(blocks, consumers, stages, load, qk, soft, pv, mode)
+    at = {(s.lane, s.kind, s.block): s for s in spans}
+    assert len(at) == blocks * (1 + 3 * consumers)
+    for lane, block in itertools.product(range(1, consumers + 1), range(blocks)):
+        scores, weights, product = (at[lane, kind, block] for kind in ("QK", "softmax", "PV"))
+        assert at[0, "load", block].end <= scores.start + 1e-9
+        assert scores.end <= weights.start + 1e-9
+        assert weights.end <= product.start + 1e-9
+        if block + stages < blocks:
+            assert product.end <= at[0, "load", block + stages].start + 1e-9
+    tensor = sorted((s.start, s.end) for s in spans if s.kind in ("QK", "PV"))
+    assert tensor[-1][1] - tensor[0][0] >= consumers * blocks * (qk + pv) - 1e-6 or consumers == 1 or blocks == 1
+    for lane in range(1, consumers + 1):  # one accumulator: a warpgroup's P V never overlap
+        mine = sorted((s.start, s.end) for s in spans if s.kind == "PV" and s.lane == lane)
+        assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(mine))
+    if mode == "ping-pong":
+        assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(tensor))
+    assert 0 <= pipeline.idle_fraction(spans) < 1
+
+
+def test_taking_turns_keeps_the_tensor_cores_busier() -> None:
+    plain, turns = (pipeline.simulate(12, 2, 2, 1, 1, 2, 1, mode) for mode in ("none", "ping-pong"))
+    # In step, both wait for both softmaxes: of 2 + 2 + 2 units a block the tensor cores work 4. The first load takes 1.
+    assert pipeline.idle_fraction(plain) == pytest.approx(1 - 12 * 4 / (1 + 12 * 6))
+    assert pipeline.idle_fraction(turns) < 0.15
+
+
+@pytest.mark.browser
+def test_the_page_simulates_as_the_library_does(show) -> None:  # noqa: F811
+    page = show(PipelineTimeline())
+    module = (Path(pipeline.__file__).parent / "widgets" / "js" / "pipeline.js").read_text()
+    page.evaluate(
+        """async (text) => { const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+           window.pipeline = await import(url); }""",
+        module,
+    )
+    for blocks, consumers, stages, mode in itertools.product((1, 5), (1, 2, 3), (1, 2, 3), pipeline.MODES):
+        if stages == 1 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
+            continue
+        for load, qk, soft, pv in ((2, 2, 2, 2), (0.5, 1, 3.5, 1.5), (4, 1, 0.5, 2)):
+            arguments = {"blocks": blocks, "consumers": consumers, "stages": stages, "mode": mode}
+            arguments |= {"load": load, "qk": qk, "softmax": soft, "pv": pv}
+            ours = pipeline.simulate(**arguments)
+            theirs, idle = page.evaluate(
+                "(a) => { const s = window.pipeline.simulate(a); return [s, window.pipeline.idleFraction(s)]; }",
+                arguments,
+            )
+            assert [(s["lane"], s["kind"], s["block"]) for s in theirs] == [s[:3] for s in ours], arguments
+            for mine, other in zip(ours, theirs):
+                assert (other["start"], other["end"]) == pytest.approx((mine.start, mine.end))
+            assert idle == pytest.approx(pipeline.idle_fraction(ours))
+
+
+@pytest.mark.browser
+def test_the_timeline_answers_to_its_sliders(show) -> None:  # noqa: F811
+    page = show(PipelineTimeline(softmax=4.0))
+    before = page.locator(".formula").inner_text()
+    page.get_by_label("how work overlaps").select_option("ping-pong")
+    assert page.locator(".formula").inner_text() != before
+    page.get_by_label("how work overlaps").select_option("two-stage overlap")
+    page.get_by_label("buffers").focus()
+    page.keyboard.press("Home")
+    assert "at least 2 buffers" in page.get_by_role("alert").inner_text()
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_role("alert").inner_text() == ""
