@@ -99,10 +99,12 @@ def _forward(
         return o, L
     offset = max(-n_q, min(offset, n_k))  # beyond these nothing changes, and the kernels' sums do not overflow
     blocks, constants = _blocks("forward", q, causal), _constants(q, causal, softcap)
+    unit, strides = _strides(q, k, v, o)
     launch(
         forward_kernel, (triton.cdiv(n_q, blocks.block_m) * b * h,), q, k, v, o, L,
-        *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *o.stride()[:3], h, h // h_k, n_q, n_k, offset, scale, softcap,
-        BLOCK_M=blocks.block_m, BLOCK_N=blocks.block_n, num_warps=blocks.num_warps, num_stages=blocks.num_stages, **constants,
+        *strides, h, h // h_k, n_q, n_k, offset, scale, softcap,
+        BLOCK_M=blocks.block_m, BLOCK_N=blocks.block_n, num_warps=blocks.num_warps, num_stages=blocks.num_stages,
+        UNIT=unit, **constants,
     )  # fmt: skip
     return o, L
 
@@ -125,23 +127,27 @@ def _backward(
         return dq.zero_(), dk.zero_(), dv.zero_()
     offset = max(-n_q, min(offset, n_k))
     delta, constants = torch.empty_like(L), _constants(q, causal, softcap)
+    unit, strides = _strides(o, do)
     launch(
-        delta_kernel, (triton.cdiv(n_q, 64) * b * h,), o, do, dL, delta, *o.stride()[:3], *do.stride()[:3], h, n_q,
-        D=d, BLOCK_M=64, BLOCK_D=constants["BLOCK_D"],
+        delta_kernel, (triton.cdiv(n_q, 64) * b * h,), o, do, dL, delta, *strides, h, n_q,
+        D=d, BLOCK_M=64, BLOCK_D=constants["BLOCK_D"], UNIT=unit,
     )  # fmt: skip
-    strides = [*q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *do.stride()[:3]]
     numbers = [h // h_k, n_q, n_k, offset, scale, softcap]
+    unit, strides = _strides(q, k, v, do, dk, dv)
     x = _blocks("key value gradient", q, causal)
     launch(
         key_value_gradient_kernel, (triton.cdiv(n_k, x.block_n) * b * h_k,), q, k, v, do, L, delta, dk, dv,
-        *strides, *dk.stride()[:3], *dv.stride()[:3], h_k, *numbers,
-        BLOCK_M=x.block_m, BLOCK_N=x.block_n, num_warps=x.num_warps, num_stages=x.num_stages, **constants,
+        *strides, h_k, *numbers,
+        BLOCK_M=x.block_m, BLOCK_N=x.block_n, num_warps=x.num_warps, num_stages=x.num_stages,
+        UNIT=unit, **constants,
     )  # fmt: skip
+    unit, strides = _strides(q, k, v, do, dq)
     x = _blocks("query gradient", q, causal)
     launch(
         query_gradient_kernel, (triton.cdiv(n_q, x.block_m) * b * h,), q, k, v, do, L, delta, dq,
-        *strides, *dq.stride()[:3], h, *numbers,
-        BLOCK_M=x.block_m, BLOCK_N=x.block_n, num_warps=x.num_warps, num_stages=x.num_stages, **constants,
+        *strides, h, *numbers,
+        BLOCK_M=x.block_m, BLOCK_N=x.block_n, num_warps=x.num_warps, num_stages=x.num_stages,
+        UNIT=unit, **constants,
     )  # fmt: skip
     return dq, dk, dv
 
@@ -165,6 +171,14 @@ _forward.register_autograd(_gradient, setup_context=_setup)
 
 
 # --- block sizes ---
+
+
+def _strides(*tensors: torch.Tensor) -> tuple[int, list[int]]:
+    """(UNIT, the three outer strides of each tensor in units of UNIT elements): 16 bytes where all are multiples of it."""
+    strides = [stride for x in tensors for stride in x.stride()[:3]]
+    unit = 16 // tensors[0].element_size()
+    unit = 1 if any(stride % unit for stride in strides) else unit
+    return unit, [stride // unit for stride in strides]
 
 
 def _constants(q: torch.Tensor, causal: bool, softcap: float) -> dict[str, Any]:

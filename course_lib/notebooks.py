@@ -33,6 +33,12 @@ def about(path: Path) -> dict[str, Any]:
     return {"number": path.stem[:2], "title": course["title"], "minutes": course["minutes"]}
 
 
+def prose(path: Path) -> str:
+    """The text of a lecture: its markdown cells, one after the other."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
 def digest(sources: list[str]) -> str:
     """A short fingerprint of cell sources: outputs are fresh if it equals the one stored when they were made."""
     return hashlib.sha256("\0".join(sources).encode()).hexdigest()[:16]

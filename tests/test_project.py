@@ -76,7 +76,7 @@ def test_imports_run_downwards_only() -> None:
         {"data"},
         {"cost", "reference", "softmax", "claims", "peers", "pipeline"},
         {"memory", "measure"},
-        {"algorithms", "style"},
+        {"algorithms", "style", "characters"},
         {"plots", "runtime", "display", "notebooks"},
         {"kernels", "widgets", "course_map"},
         {"traffic", "compiled", "counters", "attention"},

@@ -32,6 +32,13 @@ def _store_rows(ptr, x, start, BLOCK: tl.constexpr, n, stride, D: tl.constexpr, 
 
 
 @triton.jit
+def _elements(b, h, n, UNIT: tl.constexpr):
+    """Strides in elements. They are passed in units of 16 bytes where all allow it: the compiler looks for multiples of
+    16 elements, does not find one in 40, and would load 2 bytes at a time."""
+    return b * UNIT, h * UNIT, n * UNIT
+
+
+@triton.jit
 def _place(n, BLOCK: tl.constexpr):
     """(block, head counted over the batch) of this program; one axis, because the others end at 65,535."""
     blocks = tl.cdiv(n, BLOCK)
@@ -79,9 +86,13 @@ def _forward_blocks(
 def forward_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, L_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, o_b, o_h, o_n,
     heads, group, n_q, n_k, offset, scale, softcap, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    BLOCK_D: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_D: tl.constexpr, UNIT: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One program: one block of queries of one head. L [B·H, Nq] is the natural log-sum-exp."""
+    q_b, q_h, q_n = _elements(q_b, q_h, q_n, UNIT)
+    k_b, k_h, k_n = _elements(k_b, k_h, k_n, UNIT)
+    v_b, v_h, v_n = _elements(v_b, v_h, v_n, UNIT)
+    o_b, o_h, o_n = _elements(o_b, o_h, o_n, UNIT)
     block, head = _place(n_q, BLOCK_M)
     if CAUSAL:  # the longest rows first, so that no long one is left for the end
         block = tl.cdiv(n_q, BLOCK_M) - 1 - block
@@ -117,9 +128,11 @@ def forward_kernel(
 @triton.jit(do_not_specialize=LENGTHS)
 def delta_kernel(
     o_ptr, do_ptr, dL_ptr, D_ptr, o_b, o_h, o_n, do_b, do_h, do_n, heads, n_q,
-    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, UNIT: tl.constexpr,
 ):  # fmt: skip
     """D = rowsum(dO ∘ O) (Algorithm 2, line 4), less the gradient of L, which acts on the same place."""
+    o_b, o_h, o_n = _elements(o_b, o_h, o_n, UNIT)
+    do_b, do_h, do_n = _elements(do_b, do_h, do_n, UNIT)
     block, head = _place(n_q, BLOCK_M)
     start_m = block * BLOCK_M
     b, h = head // heads, head % heads
@@ -167,9 +180,15 @@ def key_value_gradient_kernel(
     q_ptr, k_ptr, v_ptr, do_ptr, L_ptr, D_ptr, dk_ptr, dv_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     do_b, do_h, do_n, dk_b, dk_h, dk_n, dv_b, dv_h, dv_n,
     kv_heads, group, n_q, n_k, offset, scale, softcap, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    BLOCK_D: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_D: tl.constexpr, UNIT: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One program: dK and dV of one block of keys, over all queries of all heads that share it."""
+    q_b, q_h, q_n = _elements(q_b, q_h, q_n, UNIT)
+    k_b, k_h, k_n = _elements(k_b, k_h, k_n, UNIT)
+    v_b, v_h, v_n = _elements(v_b, v_h, v_n, UNIT)
+    do_b, do_h, do_n = _elements(do_b, do_h, do_n, UNIT)
+    dk_b, dk_h, dk_n = _elements(dk_b, dk_h, dk_n, UNIT)
+    dv_b, dv_h, dv_n = _elements(dv_b, dv_h, dv_n, UNIT)
     block, head = _place(n_k, BLOCK_N)
     start_n = block * BLOCK_N
     b, kv = head // kv_heads, head % kv_heads
@@ -234,9 +253,14 @@ def query_gradient_kernel(
     q_ptr, k_ptr, v_ptr, do_ptr, L_ptr, D_ptr, dq_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     do_b, do_h, do_n, dq_b, dq_h, dq_n,
     heads, group, n_q, n_k, offset, scale, softcap, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    BLOCK_D: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_D: tl.constexpr, UNIT: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One program: dQ of one block of queries of one head."""
+    q_b, q_h, q_n = _elements(q_b, q_h, q_n, UNIT)
+    k_b, k_h, k_n = _elements(k_b, k_h, k_n, UNIT)
+    v_b, v_h, v_n = _elements(v_b, v_h, v_n, UNIT)
+    do_b, do_h, do_n = _elements(do_b, do_h, do_n, UNIT)
+    dq_b, dq_h, dq_n = _elements(dq_b, dq_h, dq_n, UNIT)
     block, head = _place(n_q, BLOCK_M)
     if CAUSAL:
         block = tl.cdiv(n_q, BLOCK_M) - 1 - block

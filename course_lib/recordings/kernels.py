@@ -1,17 +1,12 @@
-"""Measurements worth keeping: run on a GPU, checked against float64, written to data/measured/<device>/ with provenance.
+"""The kernels of lectures 02 to 06: softmax, matmul, one head, loop orders."""
 
-python -m course_lib.recordings [name …]
-"""
-
-import argparse
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 
-from course_lib import measure, reference, runtime
+from course_lib import measure, reference
 from course_lib.peers import plain_attention, sdpa
 
 
@@ -199,35 +194,3 @@ def matmul_tiles() -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
-    "softmax_passes": softmax_passes,
-    "attention_one_head": attention_one_head,
-    "parallelism": parallelism,
-    "matmul_tiles": matmul_tiles,
-    "loop_orders": loop_orders,
-    "loop_orders_counters": loop_orders_counters,
-}
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m course_lib.recordings", description="Re-run the course's recorded measurements on this GPU."
-    )
-    parser.add_argument("names", nargs="*", metavar="name", help=f"which (default: all): {', '.join(RECORDINGS)}")
-    names = parser.parse_args().names or list(RECORDINGS)
-    for name in names:
-        if name not in RECORDINGS:
-            parser.error(f"{name!r} is not a recording; choose from {', '.join(RECORDINGS)}")
-    if runtime.lane() != "GPU":
-        print("Recordings need a CUDA GPU; this machine is on the lane:", runtime.lane(), file=sys.stderr)
-        return 1
-    for name in names:
-        path = measure.record(name, RECORDINGS[name](), command=f"python -m course_lib.recordings {name}")
-        print(f"{name} -> {path.relative_to(path.parents[3])}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,23 @@
+"""Measurements worth keeping: run on a GPU, checked against float64, written to data/measured/<device>/ with provenance.
+
+python -m course_lib.recordings [name …]
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from course_lib.recordings import formats, kernels, training
+
+RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "softmax_passes": kernels.softmax_passes,
+    "attention_one_head": kernels.attention_one_head,
+    "parallelism": kernels.parallelism,
+    "matmul_tiles": kernels.matmul_tiles,
+    "loop_orders": kernels.loop_orders,
+    "loop_orders_counters": kernels.loop_orders_counters,
+    "attention_speed": training.attention_speed,
+    "training_run": training.training_run,
+    "number_formats": formats.number_formats,
+    "load_widths": formats.load_widths,
+    "registers": formats.registers,
+}

@@ -1,0 +1,29 @@
+"""python -m course_lib.recordings [name …]"""
+
+import argparse
+import sys
+
+from course_lib import measure, runtime
+from course_lib.recordings import RECORDINGS
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m course_lib.recordings", description="Re-run the course's recorded measurements on this GPU."
+    )
+    parser.add_argument("names", nargs="*", metavar="name", help=f"which (default: all): {', '.join(RECORDINGS)}")
+    names = parser.parse_args().names or list(RECORDINGS)
+    for name in names:
+        if name not in RECORDINGS:
+            parser.error(f"{name!r} is not a recording; choose from {', '.join(RECORDINGS)}")
+    if runtime.lane() != "GPU":
+        print("Recordings need a CUDA GPU; this machine is on the lane:", runtime.lane(), file=sys.stderr)
+        return 1
+    for name in names:
+        path = measure.record(name, RECORDINGS[name](), command=f"python -m course_lib.recordings {name}")
+        print(f"{name} -> {path.relative_to(path.parents[3])}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

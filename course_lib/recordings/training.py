@@ -1,0 +1,113 @@
+"""attention() forward and backward beside the fused attentions that torch brings, and in a model that trains."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from course_lib import characters, measure, notebooks
+from course_lib.attention import attention
+
+PEERS = {"FA2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
+TOKENS, HIDDEN = 16_384, 2048  # of each cell: batch × N and heads × d
+
+
+def _torchs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+def _fused(backend: SDPBackend, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    with sdpa_kernel(backend):
+        return _torchs(q, k, v, causal)
+
+
+def _ours(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    o = attention(q, k, v, causal=causal)
+    assert isinstance(o, torch.Tensor)
+    return o
+
+
+def _plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    s = q @ k.mT / math.sqrt(q.shape[-1])
+    if causal:
+        s = s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).triu(1), -torch.inf)
+    return torch.softmax(s, dim=-1) @ v
+
+
+def _results(
+    attend: Callable[..., torch.Tensor], tensors: list[torch.Tensor], do: torch.Tensor, causal: bool
+) -> list[torch.Tensor]:
+    leaves = [x.detach().requires_grad_() for x in tensors]
+    o = attend(*leaves, causal)
+    return [o.detach(), *torch.autograd.grad(o, leaves, do.to(o.dtype))]
+
+
+def _errors(
+    attend: Callable[..., torch.Tensor],
+    oracle: list[torch.Tensor],
+    tensors: list[torch.Tensor],
+    do: torch.Tensor,
+    causal: bool,
+) -> list[float]:
+    """Largest errors of O, dQ, dK, dV of the first head; the others are the same program on other numbers."""
+    found = _results(attend, [x[:1, :1] for x in tensors], do[:1, :1], causal)
+    return [measure.max_error(mine, right) for mine, right in zip(found, oracle)]
+
+
+def attention_speed() -> list[dict[str, Any]]:
+    """bf16, 16,384 tokens of 2,048 numbers, N = 1k, 4k, 16k: seconds forward and backward, TFLOP/s, and errors.
+
+    FLOPs as the papers count them: 4 N² d a head, half of it under a causal mask, 2.5 times as much backward.
+    """
+    versions: dict[str, Callable[..., torch.Tensor]] = {"attention": _ours} | {
+        name: partial(_fused, backend) for name, backend in PEERS.items()
+    }
+    shapes = [(d, causal, n) for d in (64, 128) for causal in (False, True) for n in (1024, 4096, 16_384)]
+    rows = []
+    for d, causal, n in measure.progress(shapes, "d, causal, N"):
+        torch.manual_seed(0)
+        shape = (TOKENS // n, HIDDEN // d, n, d)
+        *tensors, do = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4))
+        oracle = _results(_plain, [x[:1, :1].double() for x in tensors], do[:1, :1], causal)
+        plain = _errors(_plain, oracle, tensors, do, causal)
+        flops = 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1)
+        for name, attend in versions.items():
+            errors = _errors(attend, oracle, tensors, do, causal)
+            forward = measure.seconds(partial(attend, *tensors, causal), repeats=15, warm_up=3).median
+            leaves = [x.detach().requires_grad_() for x in tensors]
+            o = attend(*leaves, causal)
+            call = partial(torch.autograd.grad, o, leaves, do, retain_graph=True)
+            backward = measure.seconds(call, repeats=15, warm_up=3).median
+            del o
+            row = {"algorithm": name, "d": d, "causal": causal, "n": n, "forward_seconds": forward}
+            row |= {"backward_seconds": backward, "forward_tflops": flops / forward / 1e12}
+            row |= {"backward_tflops": 2.5 * flops / backward / 1e12}
+            row |= {f"{x}_error": error for x, error in zip(("o", "dq", "dk", "dv"), errors)}
+            rows.append(row | {f"plain_{x}_error": error for x, error in zip(("o", "dq", "dk", "dv"), plain)})
+    return rows
+
+
+def training_run() -> list[dict[str, Any]]:
+    """A character model on the text of the lectures, one compiled graph, bf16 autocast: loss and seconds of each step.
+
+    Three attentions from one start on the same batches: ours, torch's fused one, and plain torch for how far rounding
+    alone leads apart.
+    """
+    text = "\n\n".join(notebooks.prose(path) for path in notebooks.lectures())
+    versions: dict[str, Callable[..., torch.Tensor]] = {"attention": _ours, "sdpa": _torchs, "standard": _plain}
+    rows = []
+    for name, attend in versions.items():
+        run = characters.train(
+            partial(_causal, attend), text, steps=200, batch=16, length=1024, width=512, heads=8, layers=4, rate=1e-3,
+            device="cuda", dtype=torch.bfloat16, compiled=True,
+        )  # fmt: skip
+        for step, (loss, seconds) in enumerate(zip(*run)):
+            rows.append({"algorithm": name, "step": step, "loss": round(loss, 5), "seconds": round(seconds, 6)})
+    return rows
+
+
+def _causal(attend: Callable[..., torch.Tensor], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return attend(q, k, v, True)
