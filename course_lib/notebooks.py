@@ -14,9 +14,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
-from nbclient import NotebookClient
-
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _PROGRESS_BAR = re.compile(r"\d+%\|")
@@ -54,6 +51,9 @@ def is_measured(cell: Any) -> bool:
 
 def refresh(path: Path, fresh: bool = False) -> bool:
     """Execute one notebook and write it back with clean outputs; True if the file changed."""
+    import nbformat
+    from nbclient import NotebookClient
+
     before = path.read_text(encoding="utf-8")
     notebook = nbformat.reads(before, as_version=4)
     kept = {

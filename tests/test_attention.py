@@ -48,14 +48,23 @@ def check(q, k, v, **options) -> None:
     oracle = run(plain, [x.double() for x in (q, k, v)], do, **reference)
     usual = run(plain, [q, k, v], do, **reference)
     ours = run(attention, [q, k, v], do, **options)
-    # Scores are sums in fp32 in some order. Moving each by one rounding moves p, and all that follows, in proportion.
-    scores = q.double() @ k.double().repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT / math.sqrt(q.shape[-1])
-    largest_score = float(scores.abs().max())
-    order_of_sums = torch.finfo(torch.float32).eps * largest_score
+    # Scores and dP are sums in fp32 in some order. Moving each score by one rounding moves p, and all that follows, in
+    # proportion. Moving each dP by one moves dQ by P|K| and dK by Pᵀ|Q| such roundings, however much dP - D cancels.
+    eps = torch.finfo(torch.float32).eps
+    group = q.shape[1] // k.shape[1]
+    doubles = [x.double() for x in (q, k, v)]
+    scores = doubles[0] @ doubles[1].repeat_interleave(group, dim=1).mT / math.sqrt(q.shape[-1])
+    back = (do.double() @ doubles[2].repeat_interleave(group, dim=1).mT).abs().max()
+    back = back * eps * (options.get("scale") or 1 / math.sqrt(q.shape[-1]))
+    of_dp = {
+        "dq": back * plain(doubles[0], doubles[1], doubles[1].abs(), **reference)[0].max(),
+        "dk": back * run(plain, doubles, doubles[0].abs(), **reference)[3].max(),
+    }
     for name, right, other, mine in zip(("o", "dq", "dk", "dv"), oracle, usual, ours):
         assert (mine.dtype, mine.shape) == (q.dtype, right.shape)
         size = max(1.0, float(right.abs().max()))
-        bound = 2 * measure.max_error(other, right) + size * (FLOOR[q.dtype] + order_of_sums)
+        bound = 2 * measure.max_error(other, right) + size * (FLOOR[q.dtype] + eps * float(scores.abs().max()))
+        bound += float(of_dp.get(name, 0))
         assert measure.max_error(mine, right) <= bound, (name, list(q.shape), list(k.shape), options)
 
 
