@@ -49,13 +49,14 @@ def check(q, k, v, **options) -> None:
     usual = run(plain, [q, k, v], do, **reference)
     ours = run(attention, [q, k, v], do, **options)
     # Scores and dP are sums in fp32 in some order. Moving each score by one rounding moves p, and all that follows, in
-    # proportion. Moving each dP by one moves dQ by P|K| and dK by Pᵀ|Q| such roundings, however much dP - D cancels.
+    # proportion. dP and D are such sums, too, of parts of up to |dO||V|ᵀ; one rounding of each moves dQ by P|K| and dK by
+    # Pᵀ|Q| of them, however much dP - D cancels.
     eps = torch.finfo(torch.float32).eps
     group = q.shape[1] // k.shape[1]
     doubles = [x.double() for x in (q, k, v)]
     scores = doubles[0] @ doubles[1].repeat_interleave(group, dim=1).mT / math.sqrt(q.shape[-1])
-    back = (do.double() @ doubles[2].repeat_interleave(group, dim=1).mT).abs().max()
-    back = back * eps * (options.get("scale") or 1 / math.sqrt(q.shape[-1]))
+    back = (do.double().abs() @ doubles[2].abs().repeat_interleave(group, dim=1).mT).max()
+    back = back * 2 * eps * (options.get("scale") or 1 / math.sqrt(q.shape[-1]))
     of_dp = {
         "dq": back * plain(doubles[0], doubles[1], doubles[1].abs(), **reference)[0].max(),
         "dk": back * run(plain, doubles, doubles[0].abs(), **reference)[3].max(),

@@ -45,12 +45,12 @@ def number_formats() -> list[dict[str, Any]]:
 
 
 def load_widths() -> list[dict[str, Any]]:
-    """attention() forward and backward, fp16, 8 × 16 heads of 1,024: rows that start on 16 bytes, and rows that do not."""
+    """attention() forward and backward, fp16, 32 × 16 heads of 1,024: rows that start on 16 bytes, and rows that do not."""
     rows = []
     for d in measure.progress((32, 40, 64, 72, 96, 128), "head size"):
         for stride in (d, d + 8, d + 1):
             q, k, v, do = (
-                torch.randn(8, 16, 1024, stride, device="cuda", dtype=torch.float16)[..., :d] for _ in range(4)
+                torch.randn(32, 16, 1024, stride, device="cuda", dtype=torch.float16)[..., :d] for _ in range(4)
             )
             leaves = [x.detach().requires_grad_() for x in (q, k, v)]
             o = attention(*leaves)
@@ -58,7 +58,7 @@ def load_widths() -> list[dict[str, Any]]:
             call = partial(torch.autograd.grad, o, leaves, do, retain_graph=True)
             backward = measure.seconds(call, repeats=15, warm_up=3).median
             row = {"d": d, "row_stride": stride, "forward_seconds": forward, "backward_seconds": backward}
-            rows.append(row | {"forward_tflops": 4 * 8 * 16 * 1024**2 * d / forward / 1e12})
+            rows.append(row | {"forward_tflops": 4 * 32 * 16 * 1024**2 * d / forward / 1e12})
     return rows
 
 
