@@ -88,10 +88,10 @@ def _check(q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: fl
 # --- the operators: opaque to torch.compile, so that a model with attention() is one graph ---
 
 
-@torch.library.custom_op("course::attention_forward", mutates_args=())
-def _forward(
+def launch_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, offset: int, scale: float, softcap: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """(o, L) for arguments that ``attention`` has checked; a ``softcap`` of 0 is none."""
     check_launch(q=q, k=k, v=v)
     (b, h, n_q), (h_k, n_k) = q.shape[:3], k.shape[1:3]
     o, L = torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty((b, h, n_q), dtype=torch.float32)
@@ -109,17 +109,20 @@ def _forward(
     return o, L
 
 
+_forward = torch.library.custom_op("course::attention_forward", launch_forward, mutates_args=())
+
+
 @_forward.register_fake
 def _(q, k, v, causal, offset, scale, softcap):  # type: ignore[no-untyped-def]
     L = q.new_empty(q.shape[:3], dtype=torch.float32)
     return torch.empty_like(q, memory_format=torch.contiguous_format), L
 
 
-@torch.library.custom_op("course::attention_backward", mutates_args=())
-def _backward(
+def launch_backward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, L: torch.Tensor, do: torch.Tensor, dL: torch.Tensor,
     causal: bool, offset: int, scale: float, softcap: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(dq, dk, dv): three kernels, for D, for dK and dV, for dQ."""
     do, dL = (x if x.stride(-1) == 1 else x.contiguous() for x in (do, dL.contiguous()))
     (b, h, n_q, d), (_, h_k, n_k, _) = q.shape, k.shape
     dq, dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
@@ -150,6 +153,9 @@ def _backward(
         UNIT=unit, **constants,
     )  # fmt: skip
     return dq, dk, dv
+
+
+_backward = torch.library.custom_op("course::attention_backward", launch_backward, mutates_args=())
 
 
 @_backward.register_fake
@@ -220,6 +226,6 @@ def _blocks(kernel: str, q: torch.Tensor, causal: bool) -> Blocks:
         return Blocks(block, block, warps(q.dtype, "ieee", block, block, block_d), 1)
     if runtime.lane() != "GPU":  # the interpreter pays for each block, not for its size
         return Blocks(64, 64, 4, 1)
-    if torch.cuda.get_device_capability(q.device)[0] not in (9, 10):  # others have less shared memory
+    if runtime.architecture(q.device) // 10 not in (9, 10):  # others have less shared memory
         return Blocks(64, 64 if block_d <= 64 else 32, 4, 2)
     return _HALVES[kernel, 64 if block_d <= 64 else 128, causal]

@@ -7,11 +7,9 @@ run. Only shapes and dtypes matter, so the tensors may be on the meta device: ``
 """
 
 import hashlib
-import inspect as python_inspect
 import json
 import os
 import pickle
-import re
 import subprocess
 import sys
 import tempfile
@@ -23,7 +21,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course_lib import checks, data, runtime
+from course_lib import assembly, checks, data, runtime
+from course_lib.assembly import CompileError
 
 ARCHITECTURES = {80: "A100", 90: "H100 and H200"}
 
@@ -32,6 +31,8 @@ class Compiled(NamedTuple):
     """The compiler's report on one kernel. Sizes in bytes; registers for each thread; instruction counts are static.
 
     warp_grid: how the warps share a product on tensor cores, '4×1' for four times the rows; '' without tensor cores.
+    load_bytes: the widths of a thread's loads from HBM, bytes, widest first. instructions: how often each opcode of PTX
+    stands in the program.
     """
 
     kernel: str
@@ -43,15 +44,17 @@ class Compiled(NamedTuple):
     wgmma: int
     threads: int
     warp_grid: str
+    load_bytes: list[int]
+    instructions: dict[str, int]
     seconds: float
+
+    def count(self, opcode: str) -> int:
+        """How many instructions stand in the program whose opcode begins so: 'ex2' for all powers of two."""
+        return sum(times for name, times in self.instructions.items() if name.startswith(opcode))
 
     def fits(self, gpu: data.Gpu) -> bool:
         """Whether a block's shared memory is within what ``gpu`` gives to one."""
         return self.shared_bytes <= gpu.shared_bytes_per_block
-
-
-class CompileError(RuntimeError):
-    """The compiler refused the kernel; the message is the compiler's."""
 
 
 def matrix(rows: int, cols: int, dtype: torch.dtype = torch.float16, heads: int | None = None) -> torch.Tensor:
@@ -120,12 +123,14 @@ def _describe(x: Any) -> Any:
 
 
 def _key(launcher: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], arch: int) -> str:
-    """All that the answer depends on: the kernel's file and the shared ones, the call, the compiler."""
-    files = {
-        python_inspect.getsourcefile(launcher) or "",
-        str(Path(__file__).parent / "kernels" / "__init__.py"),
-        __file__,
+    """All that the answer depends on: the files of the launcher and of what it uses, the call, the compiler."""
+    module = sys.modules[launcher.__module__]
+    used = {getattr(getattr(value, "fn", value), "__module__", None) for value in vars(module).values()} | {
+        "course_lib.kernels",
+        "course_lib.assembly",
     }
+    modules = {module.__name__, __name__} | {str(name) for name in used if str(name).startswith("course_lib.")}
+    files = {str(sys.modules[name].__file__) for name in modules}
     sources = [Path(file).read_text(encoding="utf-8") for file in sorted(files)]
     call = [launcher.__qualname__, [_describe(x) for x in args], {k: _describe(x) for k, x in sorted(kwargs.items())}]
     text = json.dumps([call, arch, version("triton"), sources])
@@ -167,6 +172,7 @@ def _child(question: Path, answer: Path) -> None:
     from course_lib import compiled as library
 
     calls, arch = pickle.loads(question.read_bytes())
+    runtime.architecture = lambda device=None: arch
     results: list[Any] = []
     for launcher, args, kwargs in calls:
         caught.clear()
@@ -210,42 +216,22 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
     binary = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=launch_options)
     seconds = time.perf_counter() - begin
     ptx = binary.asm["ptx"]
-    registers, spilled = _ptxas_report(ptx, arch)
+    registers, spilled = assembly.ptxas_report(ptx, arch)
+    opcodes = assembly.opcodes(ptx)
     return Compiled(
         kernel=kernel.__name__.strip("_"),
         arch=arch,
         shared_bytes=binary.metadata.shared,
         registers=registers,
         spilled_bytes=spilled,
-        mma=len(re.findall(r"\bmma\.sync", ptx)),
-        wgmma=len(re.findall(r"\bwgmma\.mma_async", ptx)),
+        mma=sum(n for name, n in opcodes.items() if name.startswith("mma.sync")),
+        wgmma=sum(n for name, n in opcodes.items() if name.startswith("wgmma.mma_async")),
         threads=32 * binary.metadata.num_warps,
-        warp_grid=_warp_grid(binary.asm["ttgir"]),
+        warp_grid=assembly.warp_grid(binary.asm["ttgir"]),
+        load_bytes=assembly.load_bytes(ptx),
+        instructions=dict(sorted(opcodes.items())),
         seconds=round(seconds, 2),
     )
-
-
-def _warp_grid(ttgir: str) -> str:
-    layout = re.search(r"nvidia_mma<\{[^}]*?warpsPerCTA = \[(\d+), (\d+)\]", ttgir)
-    return "" if layout is None else "×".join(layout.groups())
-
-
-def _ptxas_report(ptx: str, arch: int) -> tuple[int, int]:
-    """(registers, spilled bytes, stores and loads) for each thread, from the assembler that Triton uses for ``arch``."""
-    from triton.backends.nvidia import compiler
-
-    ptxas = compiler.get_ptxas(arch).path
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "kernel.ptx"
-        source.write_text(ptx)
-        target = f"--gpu-name=sm_{arch}{'a' if arch >= 90 else ''}"
-        command = [ptxas, "-v", target, str(source), "-o", str(Path(folder) / "kernel.cubin")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    report = done.stderr + done.stdout
-    registers = re.search(r"Used (\d+) registers", report)
-    if registers is None:
-        raise CompileError(f"the assembler gave no report: {report.strip()[-500:]}")
-    return int(registers.group(1)), sum(map(int, re.findall(r"(\d+) bytes spill", report)))
 
 
 if __name__ == "__main__":

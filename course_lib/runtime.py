@@ -92,6 +92,12 @@ def device() -> torch.device:
     return torch.device("cuda" if lane() == "GPU" else "cpu")
 
 
+def architecture(device: torch.device | None = None) -> int:
+    """The GPU's compute capability as one number: 80 for an A100, 90 for an H100 or H200, 120 for a GeForce 50."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor
+
+
 def require_kernels() -> None:
     """Raise KernelsUnavailableError, with what to do, where Triton is missing; choose the lane otherwise."""
     if lane() == "no kernels":

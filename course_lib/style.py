@@ -38,6 +38,8 @@ ALGORITHM = {
     "tiled": BLUE,
     "cuBLAS": BLACK,
     "attention": BLUE,
+    "FA2": GREY,
+    "cuDNN": BLACK,
     "keys outside": SKY,
     "queries outside": ORANGE,
     "two passes": BLUE,
@@ -76,7 +78,15 @@ TENSOR = {
     "dV": "#7FCEB9",
     "dO": "#7F7F7F",
 }
+FORMAT = {"fp32": BLACK, "tf32": PURPLE, "fp16": BLUE, "bf16": ORANGE, "e4m3": GREEN, "e5m2": SKY}
 WORK = {"load": GREY, "QK": BLUE, "softmax": ORANGE, "PV": GREEN}  # what a warpgroup does
+
+
+def colour(name: str) -> str:
+    """The colour of an algorithm or a number format, the same throughout the course; 'V1, split' is V1, 'fp16 (cut)' fp16."""
+    key = name.split(",")[0].split(" (")[0]
+    return ALGORITHM.get(key) or FORMAT.get(key) or GREY
+
 
 RC: Any = {
     "figure.dpi": 110,

@@ -1,10 +1,13 @@
 """What the compiler says, with no GPU: shared memory, registers, spills, matrix instructions."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
-from course_lib import compiled, data
+from course_lib import attention, compiled, data
 from course_lib.compiled import inspect, matrix
+from course_lib.kernels.exponential import softmax_weights
 from course_lib.kernels.matmul import tiled_matmul
 from course_lib.kernels.online import flash_online
 
@@ -67,3 +70,28 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="rows is 0"):
         matrix(0, 4)
     assert M.dtype == torch.float16
+
+
+def strided(d: int, stride: int) -> torch.Tensor:
+    return torch.empty(1, 2, 256, stride, dtype=torch.float16, device="meta")[..., :d]
+
+
+def test_loads_are_as_wide_as_strides_allow() -> None:
+    shapes = [(64, 64), (64, 72), (40, 40), (64, 65), (33, 33)]
+    calls = [(attention.launch_forward, (*(strided(*shape),) * 3, False, 0, 0.125, 0.0), {}) for shape in shapes]
+    assert [report.load_bytes[0] for report in compiled.inspect_all(calls)] == [16, 16, 16, 2, 2]
+
+
+def test_a_folded_exponential_saves_a_multiplication_for_each_score() -> None:
+    scores = matrix(64, 512, torch.float32)  # 128 threads a row: 4 scores each
+    plain, folded = compiled.inspect_all([(softmax_weights, (scores, 0.5, fold), {}) for fold in (False, True)])
+    assert (plain.count("ex2"), folded.count("ex2")) == (4, 4)
+    assert plain.count("mul.f32") - folded.count("mul.f32") == 3
+
+
+def test_an_answer_depends_on_the_kernels_file_even_if_the_launcher_is_elsewhere(monkeypatch) -> None:
+    arguments = (attention.launch_forward, (M,), {}, 90)
+    key, read = compiled._key(*arguments), Path.read_text
+    assert compiled._key(*arguments) == key
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: read(path, **how) + "#" * (path.name == "training.py"))
+    assert compiled._key(*arguments) != key

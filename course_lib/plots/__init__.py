@@ -10,6 +10,7 @@ from course_lib.plots.cost import (
     traffic_bars,
 )
 from course_lib.plots.course import course_map
+from course_lib.plots.formats import format_bars, neighbours, relative_steps, softcap, stage_lines
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
 from course_lib.plots.softmax import key_blocks, online_step
 from course_lib.plots.speed import chain, curves, grouped_bars, lanes, lines, time_bars
@@ -18,6 +19,7 @@ __all__ = [
     "chain",
     "course_map",
     "curves",
+    "format_bars",
     "grouped_bars",
     "heatmap",
     "key_blocks",
@@ -26,9 +28,13 @@ __all__ = [
     "lines",
     "matrix_shapes",
     "memory_levels",
+    "neighbours",
     "online_step",
+    "relative_steps",
     "roofline",
     "score_size",
+    "softcap",
+    "stage_lines",
     "tile_budget",
     "time_bars",
     "trace",

@@ -7,12 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from course_lib.pipeline import Span
-from course_lib.style import ALGORITHM, GREY, MARKER, WORK, kind_label, seconds_text
-
-
-def _key(name: str) -> str:
-    """The algorithm of a series: 'V1, split' and 'V1 (model)' are V1."""
-    return name.split(",")[0].split(" (")[0]
+from course_lib.style import MARKER, WORK, colour, kind_label, seconds_text
 
 
 def lines(
@@ -26,9 +21,8 @@ def lines(
 ) -> Axes:
     """One line for each algorithm over x, both axes logarithmic."""
     for name, y in series.items():
-        key = _key(name)
         dashes = "--" if "," in name else "-"  # a variant of an algorithm keeps its colour
-        ax.plot(x, y, dashes, marker=MARKER.get(key, "o"), color=ALGORITHM.get(key, GREY), label=name)
+        ax.plot(x, y, dashes, marker=MARKER.get(name.split(",")[0], "o"), color=colour(name), label=name)
     ax.set_xscale("log", base=base)
     if max(x) <= 65_536:
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
@@ -48,7 +42,7 @@ def time_bars(ax: Axes, milliseconds: Mapping[str, float], kind: str) -> str:
     """One horizontal bar for each algorithm; returns the ratios to the first in words."""
     first = next(iter(milliseconds.values()))
     for y, (name, ms) in enumerate(milliseconds.items()):
-        ax.barh(y, ms, color=ALGORITHM[_key(name)], height=0.6, alpha=0.6 if "," in name else 1)
+        ax.barh(y, ms, color=colour(name), height=0.6, alpha=0.6 if "," in name else 1)
         ax.text(ms, y, f" {ms:.3g} ms", va="center")
     ax.set_yticks(range(len(milliseconds)), list(milliseconds))
     ax.invert_yaxis()
@@ -64,7 +58,7 @@ def chain(ax: Axes, seconds: Mapping[str, float], causes: Sequence[str], kind: s
     names, times = list(seconds), list(seconds.values())
     gains = [""] + [f"{before / after:.2f}×" for before, after in itertools.pairwise(times)]
     for y, (name, time) in enumerate(seconds.items()):
-        ax.barh(y, time * 1e3, color=ALGORITHM[_key(name)], height=0.62, alpha=0.6 if "," in name else 1)
+        ax.barh(y, time * 1e3, color=colour(name), height=0.62, alpha=0.6 if "," in name else 1)
         change = f"   {gains[y]} by {causes[y - 1]}" if y else ""
         ax.text(time * 1e3, y, f" {seconds_text(time)}{change}", va="center", fontsize=12)
     ax.set_yticks(range(len(names)), names)
@@ -96,27 +90,35 @@ def lanes(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
 
 
 def grouped_bars(
-    ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float]], ylabel: str, kind: str
+    ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float]], ylabel: str, kind: str, log: bool = True
 ) -> Axes:
-    """For each group a bar for each algorithm, on a logarithmic axis."""
+    """For each group a bar for each algorithm, on a logarithmic or a linear axis."""
     width = 0.8 / len(series)
     for i, (name, values) in enumerate(series.items()):
         at = [x + (i - (len(series) - 1) / 2) * width for x in range(len(groups))]
-        ax.bar(at, values, width * 0.92, color=ALGORITHM[_key(name)], label=name)
+        ax.bar(at, values, width * 0.92, color=colour(name), label=name)
     ax.set_xticks(range(len(groups)), list(groups))
-    ax.set(yscale="log", ylabel=ylabel)
+    ax.set(yscale="log" if log else "linear", ylabel=ylabel)
     ax.grid(False, axis="x")
     ax.legend(loc="upper left", ncols=len(series))
     low, high = ax.get_ylim()
-    ax.set_ylim(low / 2, high * 3)
+    ax.set_ylim(*((low / 2, high * 3) if log else (0, high * 1.25)))
     kind_label(ax, kind)
     return ax
 
 
-def curves(ax: Axes, series: Mapping[str, Sequence[float]], xlabel: str, ylabel: str, kind: str) -> Axes:
-    """One curve for each algorithm over its index; the later ones dashed, so that equal ones show."""
+def curves(
+    ax: Axes,
+    series: Mapping[str, Sequence[float]],
+    xlabel: str,
+    ylabel: str,
+    kind: str,
+    x: Sequence[float] | None = None,
+) -> Axes:
+    """One curve for each algorithm over x, or its index; the later ones dashed and thinner, so that equal ones show."""
     for i, (name, values) in enumerate(series.items()):
-        ax.plot(values, "--" if i else "-", lw=3 if i else 5, color=ALGORITHM[_key(name)], label=name)
+        at = range(len(values)) if x is None else x
+        ax.plot(at, values, ("-", "--", ":")[i % 3], lw=(6, 4, 3)[i % 3], color=colour(name), label=name)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.legend()
     kind_label(ax, kind)

@@ -1,0 +1,44 @@
+"""Flash attention with every stage in a number format of choice: which rounding costs how much. In torch, float32 inside."""
+
+import math
+
+import torch
+
+from course_lib import checks
+from course_lib.formats import format_of, rounded
+
+
+def rounded_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    block: int = 64,
+    inputs: str = "fp32",
+    scores: str = "fp32",
+    weights: str = "fp32",
+    sums: str = "fp32",
+    toward_zero: bool = False,
+) -> torch.Tensor:
+    """The online softmax over blocks of keys, [Nq, d] and [Nk, d] in float32 -> [Nq, d] in float32.
+
+    ``inputs``: the format of Q, K and V; ``scores``: of S, as a kernel that stores it would round it; ``weights``: of P
+    before the product with V; ``sums``: of l and the accumulator after every block. Everything else is float32.
+    ``toward_zero`` cuts bits off where inputs and weights are rounded, as tensor cores do that are given fp32 numbers.
+    Raises ValueError for unknown formats and shapes that do not match.
+    """
+    _, n_k, d, _ = checks.attention_shapes(q, k, v)
+    checks.positive_int("block", block)
+    for name in (inputs, scores, weights, sums):
+        format_of(name)
+    q, k, v = (rounded(x.float(), inputs, toward_zero) for x in (q, k, v))
+    m = torch.full((len(q), 1), -math.inf)
+    l, acc = torch.zeros(len(q), 1), torch.zeros(len(q), v.shape[1])
+    for start in range(0, n_k, block):
+        s = rounded(q @ k[start : start + block].T / math.sqrt(d), scores)
+        m_new = torch.maximum(m, s.amax(dim=1, keepdim=True))
+        p, correction = torch.exp(s - m_new), torch.exp(m - m_new)
+        l = rounded(l * correction + p.sum(dim=1, keepdim=True), sums)
+        acc = rounded(acc * correction + rounded(p, weights, toward_zero) @ v[start : start + block], sums)
+        m = m_new
+    return acc / l

@@ -1,0 +1,30 @@
+"""The number line: a number by its bits, its neighbours, and what every format keeps of it."""
+
+import math
+
+from course_lib import plots, style
+from course_lib.formats import FORMATS, format_of
+from course_lib.widgets.clickable import _JS, Clickable
+
+
+class NumberLine(Clickable):
+    """Click a bit, type a number, or walk to the next one; ``start`` in the format ``name``, all formats in a table.
+
+    Raises ValueError for an unknown format or a start that is not finite.
+    """
+
+    script = _esm = _JS / "number.js"
+
+    def __init__(self, start: float = 3.0, name: str = "fp16"):
+        format_of(name)
+        if not math.isfinite(start):
+            raise ValueError(f"start is {start}; pass a finite number")
+        still, _ = style.render(plots.neighbours, start, name, size=(10, 2.2))
+        limits = ("largest", "smallest_normal", "bias")
+        formats = [
+            {"name": f.name, "exponent": f.exponent, "mantissa": f.mantissa, "finite": f.finite}
+            | {limit: getattr(f, limit) for limit in limits}
+            for f in FORMATS.values()
+        ]
+        data = {"formats": formats, "start": start, "format": name}
+        super().__init__(data, still, f"the bits of {start:g} in {name} and the numbers beside it")
