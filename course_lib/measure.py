@@ -7,6 +7,7 @@ import platform
 import statistics
 import subprocess
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib import checks
 from course_lib.data import DATA
@@ -46,12 +49,16 @@ def _error(x: torch.Tensor, oracle: torch.Tensor, reduce: Callable[[torch.Tensor
 
 
 def peak_bytes(call: Callable[[], Any]) -> int:
-    """The most GPU memory that one ``call`` has allocated at a time, on top of what was there before; bytes.
+    """The most memory that one ``call`` has allocated at a time for tensors, on top of what was there before; bytes.
 
-    Raises RuntimeError without a GPU, where torch does not count.
+    On a GPU torch's allocator counts. Without one, the storages of all tensors that torch's operators return are counted
+    until they are freed; what an operator uses inside itself is not seen.
     """
     if not torch.cuda.is_available():
-        raise RuntimeError("peak memory is counted by torch's GPU allocator; this machine has no GPU")
+        with _Storages() as storages:
+            result = call()
+        del result
+        return storages.peak
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
@@ -62,6 +69,35 @@ def peak_bytes(call: Callable[[], Any]) -> int:
     return peak
 
 
+class _Storages(TorchDispatchMode):
+    """Counts the bytes of live storages that torch's operators make inside the ``with`` block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = self.tensors = 0
+        self.known: set[int] = set()
+
+    def _freed(self, key: int, size: int) -> None:
+        self.now -= size
+        self.known.discard(key)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        inputs = {x.untyped_storage()._cdata for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)}
+        result = function(*args, **(kwargs or {}))
+        for x in pytree.tree_leaves(result):
+            if not isinstance(x, torch.Tensor):
+                continue
+            storage = x.untyped_storage()
+            key, size = storage._cdata, storage.nbytes()
+            if key not in self.known | inputs:
+                self.known.add(key)
+                self.tensors += 1
+                self.now += size
+                self.peak = max(self.peak, self.now)
+                weakref.finalize(storage, self._freed, key, size)
+        return result
+
+
 class Timing(NamedTuple):
     """Seconds for one call: the median, and the middle half of the repeats."""
 
@@ -70,8 +106,12 @@ class Timing(NamedTuple):
     three_quarters: float
 
 
-def seconds(call: Callable[[], Any], repeats: int = 9, warm_up: int = 2, graph: bool = False) -> Timing:
+def seconds(
+    call: Callable[[], Any], repeats: int = 9, warm_up: int = 2, graph: bool = False, wall: bool = False
+) -> Timing:
     """Time ``call``: CUDA events where a GPU is at work, the wall clock otherwise; ``repeats`` after ``warm_up`` calls.
+
+    ``wall=True`` takes the wall clock on a GPU, too, until its work is done: what a caller waits, launch included.
 
     ``graph=True`` captures calls in a CUDA graph and times its replays, so that what Python needs for a launch, tens of
     microseconds, is left out; ``call`` must not synchronise. Without a GPU it changes nothing.
@@ -79,8 +119,8 @@ def seconds(call: Callable[[], Any], repeats: int = 9, warm_up: int = 2, graph: 
     checks.positive_int("repeats", repeats)
     for _ in range(warm_up):
         call()
-    if not torch.cuda.is_available():
-        samples = _cpu_samples(call, repeats)
+    if wall or not torch.cuda.is_available():
+        samples = _wall_samples(call, repeats)
     elif graph:
         samples = _graph_samples(call, repeats)
     else:
@@ -102,11 +142,14 @@ def _graph_samples(call: Callable[[], Any], repeats: int) -> list[float]:
     return [sample / count for sample in _gpu_samples(graph.replay, repeats)]
 
 
-def _cpu_samples(call: Callable[[], Any], repeats: int) -> list[float]:
+def _wall_samples(call: Callable[[], Any], repeats: int) -> list[float]:
+    wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
     samples = []
     for _ in range(repeats):
+        wait()
         begin = time.perf_counter()
         call()
+        wait()
         samples.append(time.perf_counter() - begin)
     return samples
 

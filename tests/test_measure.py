@@ -1,12 +1,13 @@
 """Errors, timings and records: what they say, and what they refuse."""
 
+import functools
 import json
 import math
 
 import pytest
 import torch
 
-from course_lib import counters, data, measure
+from course_lib import counters, data, measure, runtime
 from course_lib.display import difference, source
 from course_lib.kernels.lite import _lite_kernel
 from course_lib.kernels.online import _online_kernel
@@ -55,10 +56,24 @@ def test_recordings_on_this_device_were_made_from_a_known_commit() -> None:
         assert provenance["command"].startswith(("python -m course_lib.recordings", "make ")), path.name
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU counts")
-def test_peak_memory_needs_a_gpu() -> None:
-    with pytest.raises(RuntimeError, match="peak memory is counted by torch's GPU allocator; this machine has no GPU"):
-        measure.peak_bytes(lambda: torch.ones(4))
+@pytest.mark.parametrize(
+    ("call", "elements"),
+    [
+        (lambda x: x + 1, 1000),
+        (lambda x: (x.view(10, 100) + 1).sum(), 1001),  # a view is no memory
+        (lambda x: [x + i for i in range(5)], 5000),
+        (
+            lambda x: functools.reduce(lambda y, _: y + 1, range(5), x),
+            2000,
+        ),  # the old one dies when the new one is there
+        (lambda x: x.add_(1), 0),
+    ],
+)
+def test_peak_memory_counts_what_lives_at_once(call, elements) -> None:
+    x = torch.zeros(1000, device=runtime.device())
+    expected = 4 * elements
+    found = measure.peak_bytes(lambda: call(x))
+    assert found == expected if runtime.lane() != "GPU" else expected <= found <= expected + 6 * 512  # in steps of 512
 
 
 def test_progress_passes_everything_through() -> None:

@@ -80,6 +80,7 @@ def test_imports_run_downwards_only() -> None:
         {"plots", "runtime", "display", "notebooks", "assembly"},
         {"kernels", "widgets", "course_map"},
         {"traffic", "compiled", "counters", "attention"},
+        {"ladder"},
         {"recordings", "pages"},
     ]
     floor = {name: i for i, names in enumerate(floors) for name in names}

@@ -11,6 +11,7 @@ from course_lib.plots.cost import (
 )
 from course_lib.plots.course import course_map
 from course_lib.plots.formats import format_bars, neighbours, relative_steps, softcap, stage_lines
+from course_lib.plots.ladder import ladder_lines
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
 from course_lib.plots.softmax import key_blocks, online_step
 from course_lib.plots.speed import chain, curves, grouped_bars, lanes, lines, time_bars
@@ -23,6 +24,7 @@ __all__ = [
     "grouped_bars",
     "heatmap",
     "key_blocks",
+    "ladder_lines",
     "lanes",
     "levels",
     "lines",

@@ -4,20 +4,25 @@ import argparse
 import sys
 
 from course_lib import measure, runtime
-from course_lib.recordings import RECORDINGS
+from course_lib.recordings import RECORDINGS, WITHOUT_GPU
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m course_lib.recordings", description="Re-run the course's recorded measurements on this GPU."
+        prog="python -m course_lib.recordings", description="Re-run the course's recorded measurements on this machine."
     )
-    parser.add_argument("names", nargs="*", metavar="name", help=f"which (default: all): {', '.join(RECORDINGS)}")
-    names = parser.parse_args().names or list(RECORDINGS)
+    known = RECORDINGS if runtime.lane() == "GPU" else WITHOUT_GPU
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"which (default: all that can run here): {', '.join(known)}"
+    )
+    names = parser.parse_args().names or list(known)
     for name in names:
         if name not in RECORDINGS:
             parser.error(f"{name!r} is not a recording; choose from {', '.join(RECORDINGS)}")
-    if runtime.lane() != "GPU":
-        print("Recordings need a CUDA GPU; this machine is on the lane:", runtime.lane(), file=sys.stderr)
+    if needs_gpu := [name for name in names if name not in known]:
+        print(
+            f"{', '.join(needs_gpu)}: needs a CUDA GPU; this machine is on the lane: {runtime.lane()}", file=sys.stderr
+        )
         return 1
     for name in names:
         path = measure.record(name, RECORDINGS[name](), command=f"python -m course_lib.recordings {name}")

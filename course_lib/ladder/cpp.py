@@ -1,0 +1,139 @@
+"""The C++ rungs: compiled by this machine's compiler when first asked for, cached, loaded with ctypes."""
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import warnings
+from pathlib import Path
+
+import torch
+
+SOURCE = Path(__file__).parent / "attention.cpp"
+FLAGS = {"-O2": ("-O2",), "-O3": ("-O3", "-march=native")}
+
+
+class CompilerMissingError(RuntimeError):
+    """This machine has no C++ compiler; the message says how to get one."""
+
+
+class CppCompileError(RuntimeError):
+    """The compiler refused the source; the message holds the command and what the compiler said."""
+
+
+def compiler() -> str:
+    """The path of the C++ compiler: $CXX, or c++, g++, clang++, whichever is there. Raises CompilerMissingError."""
+    wanted = os.environ.get("CXX")
+    for name in [wanted] if wanted else ["c++", "g++", "clang++"]:
+        if path := shutil.which(name):
+            return path
+    if wanted:
+        raise CompilerMissingError(
+            f"CXX is {wanted!r}, which is not a program here; unset CXX or set it to a C++ compiler"
+        )
+    raise CompilerMissingError(
+        "no C++ compiler (c++, g++ or clang++) is on the PATH; install one: 'apt install g++' on Debian and Ubuntu, "
+        "'xcode-select --install' on macOS, 'conda install gxx' in a conda environment"
+    )
+
+
+def _run(command: list[str], input: str | None = None) -> str:
+    try:
+        done = subprocess.run(command, input=input, capture_output=True, text=True, timeout=120, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CppCompileError(f"{' '.join(command)} did not run: {error}") from None
+    if done.returncode:
+        raise CppCompileError(f"{' '.join(command)}\n{done.stderr.strip()[-2000:]}")
+    return done.stdout
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flash-attention-course"
+
+
+@functools.cache
+def library(level: str, source: Path = SOURCE) -> ctypes.CDLL:
+    """The compiled library for '-O2' or '-O3' (which is -O3 -march=native).
+
+    It is kept in the cache folder under a name made of the source, the compiler and the instructions that this CPU has.
+    A folder that cannot be written costs a warning and the compilation in each process. Raises ValueError,
+    CompilerMissingError, CppCompileError.
+    """
+    if level not in FLAGS:
+        raise ValueError(f"level is {level!r}; choose one of {', '.join(map(repr, FLAGS))}")
+    command = [compiler(), *FLAGS[level], "-std=c++17", "-shared", "-fPIC"]
+    about_cpu = _run([*command[: 1 + len(FLAGS[level])], "-dM", "-E", "-x", "c++", "-"], input="")
+    key = hashlib.sha256("\0".join([*command, about_cpu, source.read_text(encoding="utf-8")]).encode()).hexdigest()[:16]
+    ready = _cache() / f"attention-{key}.so"
+    if not ready.is_file():
+        ready = _compiled([*command, str(source)], ready)
+    try:
+        return _declared(ctypes.CDLL(str(ready)))
+    except OSError as error:
+        raise CppCompileError(f"{ready} was compiled but cannot be loaded: {error}") from None
+
+
+def _compiled(command: list[str], ready: Path) -> Path:
+    """Compile to ``ready``, or, where its folder cannot be written, to a folder of this process; the path."""
+    try:
+        ready.parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.mkdtemp(dir=ready.parent)
+    except OSError as error:
+        folder = tempfile.mkdtemp()
+        ready = Path(folder) / ready.name
+        warnings.warn(
+            f"the cache folder cannot be written ({error}); the C++ code is compiled for this process only. "
+            "Set XDG_CACHE_HOME to a folder that can be written",
+            stacklevel=3,
+        )
+    partial = Path(folder) / "partial.so"
+    try:
+        _run([*command, "-o", str(partial)])
+        return partial.replace(ready)
+    finally:
+        if ready.parent != Path(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:
+    array, size = ctypes.c_void_p, ctypes.c_long
+    for name, arrays, result in (
+        ("attention_nodes", 4, size),
+        ("attention_flat", 4, None),
+        ("gradients_nodes", 7, None),
+    ):
+        function = getattr(loaded, name)
+        function.argtypes, function.restype = [array] * arrays + [size] * 3, result
+    loaded.value_bytes.restype = size
+    return loaded
+
+
+def _pointers(*tensors: torch.Tensor) -> list[int]:
+    for x in tensors:
+        if x.dtype != torch.float64 or x.device.type != "cpu" or not x.is_contiguous():
+            raise TypeError(f"a tensor is {x.dtype} on {x.device}; the C++ rungs take contiguous float64 on the CPU")
+    return [x.data_ptr() for x in tensors]
+
+
+def attention_nodes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: str = "-O2") -> tuple[torch.Tensor, int]:
+    """(o, number of nodes made), [Nq, d] and [Nk, d] in float64: one heap-allocated node for each number."""
+    o = torch.empty_like(q)
+    count = library(level).attention_nodes(*_pointers(q, k, v, o), len(q), len(k), q.shape[1])
+    return o, count
+
+
+def attention_flat(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: str = "-O2") -> torch.Tensor:
+    """o, [Nq, d] and [Nk, d] in float64: loops over flat arrays."""
+    o = torch.empty_like(q)
+    library(level).attention_flat(*_pointers(q, k, v, o), len(q), len(k), q.shape[1])
+    return o
+
+
+def node_gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor) -> list[torch.Tensor]:
+    """dq, dk, dv for do, float64, by walking the nodes backwards."""
+    gradients = [torch.empty_like(x) for x in (q, k, v)]
+    library("-O2").gradients_nodes(*_pointers(q, k, v, do, *gradients), len(q), len(k), q.shape[1])
+    return gradients

@@ -1,0 +1,182 @@
+"""The ladder: every rung against float64, gradients against torch, counts against formulas, and what a missing compiler says."""
+
+import ctypes
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib import ladder, reference
+from course_lib.ladder import cpp, python
+from course_lib.ladder.value import Value
+
+RUNGS = ladder.rungs()
+EXACT = [name for name, rung in RUNGS.items() if rung.precision == "float64"]
+KERNELS = [name for name, rung in RUNGS.items() if rung.precision != "float64"]
+SHAPES = st.tuples(st.integers(1, 9), st.integers(1, 12), st.integers(1, 17), st.integers(0, 2**31))
+
+
+def inputs(n_q, n_k, d, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(n, d, dtype=torch.float64, generator=generator) for n in (n_q, n_k, n_k)]
+
+
+def lite(q, k, v, block=64):
+    """Lite's closed form: the sum of one average for each block of keys."""
+    return sum(reference.attention(q, k[i : i + block], v[i : i + block]) for i in range(0, len(k), block))
+
+
+@pytest.mark.kernel
+@settings(max_examples=25, deadline=None)
+@given(shape=SHAPES, size=st.sampled_from([1.0, 30.0]))
+def test_every_rung_gives_the_oracles_answer(shape, size) -> None:
+    q, k, v = inputs(*shape)
+    q = q * size
+    right = reference.attention(q, k, v)
+    for name in EXACT:
+        torch.testing.assert_close(RUNGS[name](q, k, v), right, atol=1e-12 * size, rtol=1e-12, msg=name)
+    for name in KERNELS:
+        torch.testing.assert_close(RUNGS[name](q, k, v), right, atol=2e-5 * size, rtol=1e-4, msg=name)
+
+
+@pytest.mark.kernel
+def test_lite_alone_is_wrong_beyond_one_block() -> None:
+    q, k, v = inputs(70, 150, 16)
+    for name in KERNELS:
+        right = lite(q, k, v) if name.startswith("Lite") else reference.attention(q, k, v)
+        torch.testing.assert_close(RUNGS[name](q, k, v), right, atol=1e-5, rtol=1e-4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(shape=SHAPES)
+def test_gradients_are_torchs(shape) -> None:
+    q, k, v = inputs(*shape)
+    do = torch.randn(q.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+    o = torch.softmax(leaves[0] @ leaves[1].T / math.sqrt(q.shape[1]), dim=-1) @ leaves[2]
+    right = torch.autograd.grad(o, leaves, do)
+    for found in (cpp.node_gradients(q, k, v, do), python.value_gradients(*(x.tolist() for x in (q, k, v, do)))):
+        for mine, other in zip(found, right):
+            torch.testing.assert_close(torch.as_tensor(mine, dtype=torch.float64), other, atol=1e-9, rtol=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(shape=SHAPES)
+def test_python_and_cpp_make_as_many_nodes_as_the_formula_says(shape) -> None:
+    q, k, v = inputs(*shape)
+    before = Value.created
+    python.attention_values(*(python.values(x.tolist()) for x in (q, k, v)))
+    expected = python.node_count(*shape[:3])
+    assert (Value.created - before, cpp.attention_nodes(q, k, v)[1]) == (expected, expected)
+
+
+def test_a_value_used_twice_gets_both_gradients_and_depth_does_not_matter() -> None:
+    x, y = Value(3.0), Value(2.0)
+    z = x * x + x / y - (x * y).exp()
+    z.backward()
+    assert x.grad == pytest.approx(2 * 3 + 1 / 2 - 2 * math.exp(6))
+    assert y.grad == pytest.approx(-3 / 4 - 3 * math.exp(6))
+    total = start = Value(1.0)
+    for _ in range(5000):  # far deeper than Python's recursion limit
+        total = total + start
+    total.backward()
+    assert start.grad == 5001
+
+
+def test_slopes_and_timings() -> None:
+    assert ladder.slope([8, 16, 32], [1e-3 * n**2 for n in (8, 16, 32)]) == pytest.approx(2)
+    with pytest.raises(ValueError, match="lengths has 1 entries; pass at least two"):
+        ladder.slope([8], [1.0])
+    rows = ladder.timings([4, 128], seconds_each=0.001)
+    assert {r["rung"] for r in rows if r["n"] == 4} == set(RUNGS)
+    assert "Python + autograd" not in {r["rung"] for r in rows if r["n"] == 128}
+    assert all(r["seconds"] > 0 for r in rows)
+
+
+def test_memory_of_the_rungs() -> None:
+    n, d = 32, 16
+    found = {name: ladder.peak_bytes(rung, n, d) for name, rung in RUNGS.items()}
+    assert found["C++ nodes"] == python.node_count(n, n, d) * 48 + 8 * n * d
+    assert found["C++ -O3"] == 8 * n + 8 * n * d
+    assert found["PyTorch, CPU"] == 2 * 8 * n * n
+    assert found["Python + autograd"] > 50 * python.node_count(n, n, d)
+    assert found["Python"] < found["Python + autograd"] / 100
+
+
+# --- what can go wrong ---
+
+
+def test_bad_input() -> None:
+    q, k, v = inputs(3, 4, 5)
+    rung = RUNGS["C++ -O2"]
+    for arguments, error, message in (
+        ((q, k[:, :4], v), ValueError, "k"),
+        ((q, k, v[:, :4]), ValueError, "v has head dimension 4 but q and k have 5; the rungs need them equal"),
+        ((q.long(), k, v), TypeError, r"q has dtype torch\.int64"),
+        ((q, k[:0], v[:0]), ValueError, "k is empty"),
+        (("x", k, v), TypeError, "q is a str"),
+    ):
+        with pytest.raises(error, match=message):
+            rung(*arguments)
+    with pytest.raises(TypeError, match="the C\\+\\+ rungs take contiguous float64 on the CPU"):
+        cpp.attention_flat(q.float(), k.float(), v.float())
+    with pytest.raises(ValueError, match="level is '-O9'; choose one of '-O2', '-O3'"):
+        cpp.library("-O9")
+
+
+@pytest.fixture
+def fresh(monkeypatch, tmp_path):
+    """No library loaded yet, and a cache folder of its own."""
+    cpp.library.cache_clear()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield tmp_path
+    cpp.library.cache_clear()
+
+
+def test_without_a_compiler_the_rungs_are_marked_missing(fresh, monkeypatch) -> None:
+    monkeypatch.setenv("PATH", str(fresh))
+    monkeypatch.delenv("CXX", raising=False)
+    rungs = ladder.rungs()
+    assert set(rungs) == set(RUNGS)
+    assert [name for name, rung in rungs.items() if rung.missing] == ["C++ nodes", "C++ -O2", "C++ -O3"]
+    with pytest.raises(
+        RuntimeError, match=r"'C\+\+ nodes' cannot run here: no C\+\+ compiler .* install one: 'apt install g\+\+'"
+    ):
+        rungs["C++ nodes"](*inputs(2, 2, 2))
+    assert not {r["rung"] for r in ladder.timings([4], seconds_each=0.001)} & {"C++ nodes", "C++ -O2", "C++ -O3"}
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(cpp.CompilerMissingError, match="CXX is 'no-such-compiler', which is not a program here"):
+        cpp.compiler()
+
+
+def test_a_compile_error_shows_the_command_and_the_message(fresh) -> None:
+    broken = fresh / "broken.cpp"
+    broken.write_text("int x = ;")
+    with pytest.raises(cpp.CppCompileError, match=r"-std=c\+\+17 -shared -fPIC .*broken\.cpp(.|\n)*error: expected"):
+        cpp.library("-O2", broken)
+
+
+def test_a_cache_that_cannot_be_written_is_a_warning(fresh, monkeypatch) -> None:
+    (fresh / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh / "file"))  # a folder below a file: unwritable for root, too
+    with pytest.warns(UserWarning, match=r"the cache folder cannot be written .* Set XDG_CACHE_HOME"):
+        loaded = cpp.library("-O2")
+    assert isinstance(loaded, ctypes.CDLL)
+
+
+def test_the_second_process_finds_the_library_in_the_cache(fresh, monkeypatch) -> None:
+    cpp.library("-O2")
+    assert len(list((fresh / "cache" / "flash-attention-course").iterdir())) == 1  # no leftovers
+    cpp.library.cache_clear()
+    monkeypatch.setattr(cpp, "_compiled", lambda *_: pytest.fail("compiled again"))
+    cpp.library("-O2")
+
+
+def test_a_library_that_cannot_be_loaded_is_a_clear_error(fresh, monkeypatch) -> None:
+    junk = fresh / "junk.so"
+    junk.write_bytes(b"not a library")
+    monkeypatch.setattr(cpp, "_compiled", lambda *_: junk)
+    with pytest.raises(cpp.CppCompileError, match=r"junk\.so was compiled but cannot be loaded"):
+        cpp.library("-O2")
