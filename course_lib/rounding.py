@@ -22,7 +22,7 @@ def rounded_attention(
 ) -> torch.Tensor:
     """The online softmax over blocks of keys, [Nq, d] and [Nk, d] in float32 -> [Nq, d] in float32.
 
-    ``inputs``: the format of Q, K and V; ``scores``: of S, as a kernel that stores it would round it; ``weights``: of P
+    ``inputs``: the format of Q, K and V; ``scores``: of Q Kᵀ, as a kernel that stores it would round it; ``weights``: of P
     before the product with V; ``sums``: of l and the accumulator after every block. Everything else is float32.
     ``toward_zero`` cuts bits off where inputs and weights are rounded, as tensor cores do that are given fp32 numbers.
     Raises ValueError for unknown formats and shapes that do not match.
@@ -35,7 +35,7 @@ def rounded_attention(
     m = torch.full((len(q), 1), -math.inf)
     l, acc = torch.zeros(len(q), 1), torch.zeros(len(q), v.shape[1])
     for start in range(0, n_k, block):
-        s = rounded(q @ k[start : start + block].T / math.sqrt(d), scores)
+        s = rounded(q @ k[start : start + block].T, scores) / math.sqrt(d)
         m_new = torch.maximum(m, s.amax(dim=1, keepdim=True))
         p, correction = torch.exp(s - m_new), torch.exp(m - m_new)
         l = rounded(l * correction + p.sum(dim=1, keepdim=True), sums)

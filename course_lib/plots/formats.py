@@ -1,31 +1,52 @@
 """Number formats: neighbours on the number line, and steps over magnitudes."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import torch
 from matplotlib.axes import Axes
 
-from course_lib.formats import format_of, rounded, step_at
+from course_lib.formats import bits, format_of, rounded, step_at
 from course_lib.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, colour, kind_label
 
 
-def neighbours(ax: Axes, x: float, name: str) -> Axes:
-    """The numbers of a format around x, with x itself where it lies between two."""
+def _next(x: float, name: str, up: bool) -> float:
+    """The number of a format beside x."""
+    step = step_at(x, name) * (1 if up else -1)
+    closer = float(rounded(torch.tensor(x + step / 2, dtype=torch.float64), name))
+    return closer if closer not in (x, x + step) else x + step  # below a power of two the step is half as long
+
+
+def neighbours(axes: Sequence[Axes], x: float, name: str) -> None:
+    """The bits of the number of a format that is nearest to x; below them the numbers beside it, and x where it lies between two."""
+    top, ax = axes
+    f = format_of(name)
     kept = float(rounded(torch.tensor(x, dtype=torch.float64), name))
-    step = step_at(kept, name)
-    for i in range(-8, 9):
-        y = kept + i * step
-        if float(rounded(torch.tensor(y, dtype=torch.float64), name)) == y:
-            ax.axvline(y, 0.25, 0.75, color=RED if i == 0 else colour(name), lw=4 if i == 0 else 2.5)
+    parts = [(bit, shade) for text, shade in zip(bits(x, name), (RED, GREEN, BLUE)) for bit in text]
+    for i, (bit, shade) in enumerate(parts):
+        look = {"boxstyle": "square,pad=0.25", "fc": "white", "ec": shade, "lw": 2}
+        top.text(i, 0, bit, ha="center", va="center", bbox=look, family="monospace", fontsize=15 if f.bits < 20 else 11)
+    top.set(xlim=(-1, max(17, len(parts))), ylim=(-1, 1))
+    top.axis("off")
+    step, numbers = step_at(kept, name), [kept]
+    for up in (False, True):
+        at = _next(kept, name, up)
+        while abs(at - kept) <= 8 * step and abs(at) <= f.largest:
+            numbers.append(at)
+            at = _next(at, name, up)
+    for y in numbers:
+        ax.axvline(y, 0.25, 0.75, color=RED if y == kept else colour(name), lw=4 if y == kept else 2)
     if x != kept:
         ax.plot([x], [0.85], "v", color=ORANGE, ms=12)
+    around = [
+        y
+        for y in (kept - 4 * step, _next(kept, name, False), kept, kept + step, kept + 4 * step)
+        if abs(y) <= f.largest
+    ]
     ax.set(
         xlim=(kept - 8.5 * step, kept + 8.5 * step), ylim=(0, 1), yticks=[], xlabel=f"numbers of {name} around {x:g}"
     )
-    ax.ticklabel_format(axis="x", useOffset=False)
+    ax.set_xticks(around, [f"{y:.10g}" for y in around])
     ax.grid(False)
-    return ax
 
 
 def stage_lines(ax: Axes, lengths: Sequence[int], series: Mapping[str, Sequence[float]], ylabel: str) -> Axes:
@@ -56,27 +77,22 @@ def format_bars(ax: Axes, values: Mapping[str, float], xlabel: str, kind: str) -
     return ax
 
 
-def softcap(ax: Axes, x: torch.Tensor, cap: float) -> str:
-    """cap · tanh(x / cap) over the score x, and its slope, by which a gradient is multiplied."""
-    ax.plot(x, x, color=GREY, ls="--", label="no cap")
-    ax.plot(x, cap * torch.tanh(x / cap), color=BLUE, label="capped score")
-    ax.set(xlabel="score x", ylabel="capped score", ylim=(-1.3 * cap, 1.3 * cap))
-    slope = ax.twinx()
-    slope.plot(x, 1 - torch.tanh(x / cap) ** 2, color=ORANGE, label="slope")
-    slope.set(ylabel="slope", ylim=(0, 1.05))
-    slope.grid(False)
-    slope.spines["right"].set_visible(True)
-    ax.legend(
-        *(a + b for a, b in zip(ax.get_legend_handles_labels(), slope.get_legend_handles_labels())), loc="upper left"
-    )
-    kind_label(ax, "by definition")
-    return f"a score of {cap:g} keeps {1 - math.tanh(1) ** 2:.2f} of its gradient, one of {3 * cap:g} keeps {1 - math.tanh(3) ** 2:.2f}"
+def softcap(axes: Sequence[Axes], x: torch.Tensor, cap: float) -> None:
+    """cap · tanh(x / cap) over the score x; beside it its slope, by which a gradient is multiplied."""
+    left, right = axes
+    left.plot(x, x, color=GREY, ls="--", label="no cap")
+    left.plot(x, cap * torch.tanh(x / cap), color=BLUE, label="capped")
+    left.set(xlabel="score x", ylabel="capped score", ylim=(-1.3 * cap, 1.3 * cap))
+    left.legend(loc="upper left")
+    right.plot(x, 1 - torch.tanh(x / cap) ** 2, color=ORANGE)
+    right.set(xlabel="score x", ylabel="slope", ylim=(0, 1.05))
+    kind_label(right, "by definition")
 
 
 def relative_steps(ax: Axes, names: Sequence[str], x: float) -> str:
     """The largest relative rounding error over magnitudes; a line ends where its format does, and rises where steps stop shrinking.
 
-    Returns which formats hold a number of magnitude x to 1 %.
+    The axis is cut at 1e±12: fp32, tf32 and bf16 go on to 1e±38. Returns which formats hold a number of magnitude x to 1 %.
     """
     for name in names:
         f = format_of(name)
@@ -85,7 +101,7 @@ def relative_steps(ax: Axes, names: Sequence[str], x: float) -> str:
         ax.plot([f.largest], [f.epsilon / 2], "|", ms=16, mew=3, color=colour(name))
     ax.axvline(x, color=GREY, lw=1.5, ls="--")
     ax.text(x, 0.9, f" {x:g}", fontsize=12, va="bottom")
-    limits = {"xscale": "log", "yscale": "log", "ylim": (1e-8, 3)}
+    limits = {"xscale": "log", "yscale": "log", "xlim": (1e-12, 1e12), "ylim": (1e-8, 3)}
     ax.set(xlabel="magnitude of the number", ylabel="largest relative error", **limits)
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     kind_label(ax, "by definition")

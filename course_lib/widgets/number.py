@@ -19,7 +19,7 @@ class NumberLine(Clickable):
         format_of(name)
         if not math.isfinite(start):
             raise ValueError(f"start is {start}; pass a finite number")
-        still, _ = style.render(plots.neighbours, start, name, size=(10, 2.2))
+        still, _ = style.render(plots.neighbours, start, name, size=(10, 2.8), axes=(2, 1))
         limits = ("largest", "smallest_normal", "bias")
         formats = [
             {"name": f.name, "exponent": f.exponent, "mantissa": f.mantissa, "finite": f.finite}

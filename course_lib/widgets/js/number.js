@@ -95,19 +95,19 @@ function render({ model, el }) {
     bits = bitsOf(value, format());
     draw();
   }
-  function walk(by) {
-    const f = format();
-    const power = stepPower(value, f), away = Math.sign(by) === Math.sign(value) || value === 0;
-    // One step towards zero from a power of two is half as long.
-    const whole = Math.abs(value) / 2 ** power;
-    const shorter = !away && whole === 2 ** f.mantissa && power > 1 - f.bias - f.mantissa;
-    set(value + by * 2 ** (shorter ? power - 1 : power));
+  const walk = (by) => set(next(value, by));
+  // The number of the format next to x, one up or one down; towards zero from a power of two the step is half as long.
+  function next(x, by) {
+    const f = format(), power = stepPower(x, f), towardsZero = x !== 0 && Math.sign(by) !== Math.sign(x);
+    const shorter = towardsZero && Math.abs(x) / 2 ** power === 2 ** f.mantissa && power > 1 - f.bias - f.mantissa;
+    return rounded(x + by * 2 ** (shorter ? power - 1 : power), f);
   }
   function neighbours() {
-    const f = format(), step = 2 ** stepPower(value, f), found = [];
-    for (let i = -8; i <= 8; i++) found.push(rounded(value + i * step, f));
-    for (let i = -7; i < 0; i += 2) found.push(rounded(value + (i * step) / 2, f));
-    return [...new Set(found.filter((x) => Number.isFinite(x)))];
+    const step = 2 ** stepPower(value, format()), found = [value];
+    for (const by of [-1, 1]) {
+      for (let x = next(value, by); Number.isFinite(x) && Math.abs(x - value) <= 8 * step && x !== found.at(-1); x = next(x, by)) found.push(x);
+    }
+    return found;
   }
 
   function draw() {
