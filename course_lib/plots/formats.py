@@ -37,11 +37,7 @@ def neighbours(axes: Sequence[Axes], x: float, name: str) -> None:
         ax.axvline(y, 0.25, 0.75, color=RED if y == kept else colour(name), lw=4 if y == kept else 2)
     if x != kept:
         ax.plot([x], [0.85], "v", color=ORANGE, ms=12)
-    around = [
-        y
-        for y in (kept - 4 * step, _next(kept, name, False), kept, kept + step, kept + 4 * step)
-        if abs(y) <= f.largest
-    ]
+    around = [y for y in (kept - 4 * step, kept, kept + 4 * step) if abs(y) <= f.largest]
     ax.set(
         xlim=(kept - 8.5 * step, kept + 8.5 * step), ylim=(0, 1), yticks=[], xlabel=f"numbers of {name} around {x:g}"
     )
