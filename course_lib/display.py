@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,3 +27,20 @@ def difference(old: Callable[..., Any], new: Callable[..., Any]) -> Markdown:
     a, b = (inspect.getsource(getattr(thing, "fn", thing)).splitlines() for thing in (old, new))
     lines = [line for line in difflib.unified_diff(a, b, n=1, lineterm="") if not line.startswith(("---", "+++"))]
     return Markdown("```diff\n" + "\n".join(lines) + "\n```")
+
+
+def excerpt(path: Path, first: str, last: str) -> Markdown:
+    """The lines of a file from the one that holds ``first`` up to the next one that holds ``last``, without the latter.
+
+    Raises ValueError if either is not there.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    begin = next((i for i, line in enumerate(lines) if first in line), None)
+    end = None if begin is None else next((i for i, line in enumerate(lines) if i > begin and last in line), None)
+    if begin is None or end is None:
+        raise ValueError(
+            f"{path.name} has no lines from {first!r} to {last!r}; pass words that stand in it, in this order"
+        )
+    shown = textwrap.dedent("\n".join(lines[begin:end])).rstrip()
+    where = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
+    return Markdown(f"`{where}`\n\n```{path.suffix.lstrip('.')}\n{shown}\n```")

@@ -48,13 +48,13 @@ def _error(x: torch.Tensor, oracle: torch.Tensor, reduce: Callable[[torch.Tensor
     return math.inf if math.isnan(value) else value
 
 
-def peak_bytes(call: Callable[[], Any]) -> int:
+def peak_bytes(call: Callable[[], Any], cpu: bool = False) -> int:
     """The most memory that one ``call`` has allocated at a time for tensors, on top of what was there before; bytes.
 
-    On a GPU torch's allocator counts. Without one, the storages of all tensors that torch's operators return are counted
-    until they are freed; what an operator uses inside itself is not seen.
+    On a GPU torch's allocator counts. Without one, or for a call that works on the ``cpu``, the storages of all tensors
+    that torch's operators return are counted until they are freed; what an operator uses inside itself is not seen.
     """
-    if not torch.cuda.is_available():
+    if cpu or not torch.cuda.is_available():
         with _Storages() as storages:
             result = call()
         del result

@@ -3,12 +3,13 @@
 import ctypes
 import math
 
+import nbformat
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import ladder, reference
+from course_lib import ladder, notebooks, reference
 from course_lib.ladder import cpp, python
 from course_lib.ladder.value import Value
 
@@ -149,6 +150,19 @@ def test_without_a_compiler_the_rungs_are_marked_missing(fresh, monkeypatch) -> 
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(cpp.CompilerMissingError, match="CXX is 'no-such-compiler', which is not a program here"):
         cpp.compiler()
+
+
+@pytest.mark.kernel
+def test_the_lecture_runs_without_a_compiler(fresh, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("PATH", str(fresh))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.chdir(notebooks.NOTEBOOKS)
+    (path,) = (p for p in notebooks.lectures() if p.stem.startswith("09"))
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "code":
+            exec(compile(cell.source, f"{path.name}:{cell.id}", "exec"), namespace)
+    assert "no C++ rung on this machine: no C++ compiler" in capsys.readouterr().out
 
 
 def test_a_compile_error_shows_the_command_and_the_message(fresh) -> None:

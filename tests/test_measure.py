@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from course_lib import counters, data, measure, runtime
-from course_lib.display import difference, source
+from course_lib.display import difference, excerpt, source
 from course_lib.kernels.lite import _lite_kernel
 from course_lib.kernels.online import _online_kernel
 
@@ -112,3 +112,11 @@ def test_counters_say_what_is_missing(monkeypatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(counters.CountersUnavailableError, match="ncu is not on the path"):
         counters.counters("V2", 1, 64)
+
+
+def test_an_excerpt_is_the_lines_between_two_words(tmp_path) -> None:
+    path = tmp_path / "code.cpp"
+    path.write_text("one\n  two {\n    three\n  }\nfour\n")
+    assert excerpt(path, "two", "four").data == "`code.cpp`\n\n```cpp\ntwo {\n  three\n}\n```"
+    with pytest.raises(ValueError, match=r"code.cpp has no lines from 'four' to 'two'"):
+        excerpt(path, "four", "two")

@@ -171,7 +171,7 @@ def peak_bytes(rung: Rung, n: int, d: int = 16) -> int:
         return 8 * n + q.nbytes
     arguments = rung.prepare(q, k, v)
     if not rung.name.startswith("Python"):
-        return measure.peak_bytes(partial(rung.run, *arguments))
+        return measure.peak_bytes(partial(rung.run, *arguments), cpu=rung.precision == "float64")
     tracemalloc.start()
     output = rung.run(*arguments)
     peak = tracemalloc.get_traced_memory()[1]
