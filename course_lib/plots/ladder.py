@@ -10,13 +10,15 @@ from course_lib.style import MARKER, colour, kind_label
 Points = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 
-def ladder_lines(ax: Axes, series: Points, ylabel: str, kind: str, reported: Points | None = None) -> Axes:
-    """A line for each rung, (lengths, values), both axes logarithmic; what a source reports as hollow markers without a line."""
+def ladder_lines(
+    ax: Axes, series: Points, ylabel: str, kind: str, reported: Points | None = None, dotted: bool = False
+) -> Axes:
+    """A line for each rung, (lengths, values), both axes logarithmic; what a source reports as hollow markers, ``dotted`` or alone."""
     for name, (x, y) in series.items():
         dashes = "--" if "GPU" in name else "-"
         ax.plot(x, y, dashes, marker=MARKER.get(name.split(",")[0], "o"), color=colour(name), label=name)
     for name, (x, y) in (reported or {}).items():
-        ax.plot(x, y, linestyle="none", marker=MARKER.get(name.split(",")[0], "o"), ms=12, mew=2.2, mfc="none",
+        ax.plot(x, y, linestyle=":" if dotted else "none", marker=MARKER.get(name.split(",")[0], "o"), ms=12, mew=2.2, mfc="none",
                 color=colour(name), label=f"{name}: reported")  # fmt: skip
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
