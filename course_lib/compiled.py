@@ -173,6 +173,7 @@ def _child(question: Path, answer: Path) -> None:
 
     calls, arch = pickle.loads(question.read_bytes())
     runtime.architecture = lambda device=None: arch
+    runtime.multiprocessors = lambda: data.gpu("A100-80" if arch == 80 else "H200").sms
     results: list[Any] = []
     for launcher, args, kwargs in calls:
         caught.clear()
@@ -183,6 +184,11 @@ def _child(question: Path, answer: Path) -> None:
             plain = isinstance(error, ValueError | TypeError | library.CompileError)
             results.append(error if plain else library.CompileError(f"{type(error).__name__}: {error}"))
     answer.write_bytes(pickle.dumps(results))
+
+
+def _descriptor(value: Any) -> str:
+    """The type of a tensor descriptor as Triton writes it."""
+    return f"tensordesc<{_TYPE[value.base.dtype][1:]}{list(value.block_shape)}>"
 
 
 _TYPE = {torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float64: "*fp64"}
@@ -205,6 +211,8 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
             signature[name], constants[name] = "constexpr", value
         elif isinstance(value, torch.Tensor):
             signature[name], attributes[(i,)] = _TYPE[value.dtype], [["tt.divisibility", 16]]
+        elif hasattr(value, "block_shape"):
+            signature[name] = _descriptor(value)
         elif isinstance(value, int):
             signature[name] = "i32"
             if value % 16 == 0:

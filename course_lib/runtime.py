@@ -98,6 +98,11 @@ def architecture(device: torch.device | None = None) -> int:
     return 10 * major + minor
 
 
+def multiprocessors() -> int:
+    """The number of SMs of the GPU; 132, an H200's, where there is none."""
+    return torch.cuda.get_device_properties(device()).multi_processor_count if lane() == "GPU" else 132
+
+
 def require_kernels() -> None:
     """Raise KernelsUnavailableError, with what to do, where Triton is missing; choose the lane otherwise."""
     if lane() == "no kernels":

@@ -35,6 +35,21 @@ def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = Fals
     return torch.softmax(s, dim=-1) @ v
 
 
+def definition(q, k, v, causal=False, scale=None, softcap=None, offset=0):
+    """[B, H, N, D]: (o, L) in the inputs' own dtype. Rows that see no key give 0 and -inf."""
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+    s = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if softcap is not None:
+        s = softcap * torch.tanh(s / softcap)
+    if causal:
+        row, col = torch.arange(q.shape[2], device=q.device)[:, None], torch.arange(k.shape[2], device=q.device)
+        s = s.masked_fill(col > row + offset, -torch.inf)
+    blind = torch.isneginf(s).all(-1, keepdim=True)
+    p = torch.softmax(s.masked_fill(blind, 0), dim=-1).masked_fill(blind, 0)
+    return p @ v, torch.logsumexp(s, dim=-1)
+
+
 def allowed(q, k, v, oracle: torch.Tensor, precision: str, causal: bool = False) -> float:
     """The largest error that the rule lets pass."""
     form = torch.float16 if precision == "tf32" else q.dtype  # tf32 and fp16 both keep 10 bits

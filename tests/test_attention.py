@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from rule import definition as plain
 
 from course_lib import measure, runtime
 from course_lib.attention import attention
@@ -16,21 +17,6 @@ HEADS = [(1, 1, 1), (2, 4, 4) if GPU else (1, 2, 2), (2, 4, 1)]  # batch, heads 
 LENGTHS = [(1, 1), (17, 64), (113, 17), (64, 128), (128, 113)]  # in the interpreter the first three with several heads
 LENGTHS += [(128, 203), (203, 256), (256, 339), (339, 1), (339, 339)] if GPU else []
 SIZES = [32, 40, 64, 96, 128] if GPU else [32, 40]
-
-
-def plain(q, k, v, causal=False, scale=None, softcap=None, offset=0):
-    """The definition, in the inputs' own dtype: (o, L). Rows that see no key give 0 and -inf."""
-    group = q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    s = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    if softcap is not None:
-        s = softcap * torch.tanh(s / softcap)
-    if causal:
-        row, col = torch.arange(q.shape[2], device=q.device)[:, None], torch.arange(k.shape[2], device=q.device)
-        s = s.masked_fill(col > row + offset, -torch.inf)
-    blind = torch.isneginf(s).all(-1, keepdim=True)
-    p = torch.softmax(s.masked_fill(blind, 0), dim=-1).masked_fill(blind, 0)
-    return p @ v, torch.logsumexp(s, dim=-1)
 
 
 def run(function, tensors, do, **options):

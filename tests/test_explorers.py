@@ -6,7 +6,7 @@ import ipywidgets as w
 import nbformat
 import pytest
 
-from course_lib import notebooks, widgets
+from course_lib import measure, notebooks, widgets
 from course_lib.widgets import Explorer, choice, explore, powers_of_two, slider, steps, text
 
 NONSENSE = ["", "abc", "1, , x", "nan", "inf", "1, nan", ", ".join(["1"] * 99)]
@@ -21,6 +21,9 @@ def explorers_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Explorer]:
         return made[-1]
 
     monkeypatch.setattr(widgets, "explore", recording)
+    # What is timed runs once: here it matters that it runs at every setting, not how long it takes.
+    once, seconds = {"repeats": 1, "warm_up": 0}, measure.seconds
+    monkeypatch.setattr(measure, "seconds", lambda call, *_, **how: seconds(call, **how | once))
     monkeypatch.chdir(path.parent)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for cell in nbformat.read(path, as_version=4).cells:
