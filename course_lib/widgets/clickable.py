@@ -16,10 +16,15 @@ from course_lib import style
 _JS = Path(__file__).parent / "js"
 
 
+def module(name: str) -> str:
+    """A picture's JavaScript: what all share, then its own file of ``js/``."""
+    return "".join((_JS / file).read_text(encoding="utf-8") for file in ("elements.js", name))
+
+
 class Clickable(anywidget.AnyWidget):
     """A clickable picture. ``data`` is plain JSON; the saved output is a still picture for readers without a page that runs."""
 
-    script: Path
+    script: str
     _css = _JS / "clickable.css"
     data = traitlets.Dict().tag(sync=True)
 
@@ -42,7 +47,7 @@ class Clickable(anywidget.AnyWidget):
     def page_html(self) -> str:
         """The picture as HTML that stands alone, but for ``styles``."""
         name = f"clickable-{self.model_id}"
-        module = type(self).script.read_text(encoding="utf-8").replace("export default", "const picture =")
+        module = type(self).script.replace("export default", "const picture =")
         # "</" could end the script early; in JSON and in strings of JavaScript "<\\/" means the same.
         data = json.dumps(dict(self.data)).replace("</", "<\\/")
         return (

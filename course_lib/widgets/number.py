@@ -4,7 +4,7 @@ import math
 
 from course_lib import plots, style
 from course_lib.formats import FORMATS, format_of
-from course_lib.widgets.clickable import _JS, Clickable
+from course_lib.widgets.clickable import Clickable, module
 
 
 class NumberLine(Clickable):
@@ -13,7 +13,7 @@ class NumberLine(Clickable):
     Raises ValueError for an unknown format or a start that is not finite.
     """
 
-    script = _esm = _JS / "number.js"
+    script = _esm = module("number.js")
 
     def __init__(self, start: float = 3.0, name: str = "fp16"):
         format_of(name)

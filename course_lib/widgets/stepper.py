@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from course_lib import plots, softmax, style
-from course_lib.widgets.clickable import _JS, Clickable
+from course_lib.widgets.clickable import Clickable, module
 
 MOST = 24
 
@@ -14,7 +14,7 @@ class SoftmaxStepper(Clickable):
     ``block`` is 1, 2, 4 or 8. Raises ValueError for scores that are empty, too many or not finite.
     """
 
-    script = _esm = _JS / "softmax.js"
+    script = _esm = module("softmax.js")
 
     def __init__(self, scores: Sequence[float] = (3, 2, 5, 1), block: int = 1):
         if block not in (1, 2, 4, 8):

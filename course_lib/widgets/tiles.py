@@ -12,7 +12,7 @@ import torch
 from course_lib import plots, style
 from course_lib.algorithms import Run
 from course_lib.memory import Event, HBMTensor, Memory, View
-from course_lib.widgets.clickable import _JS, Clickable
+from course_lib.widgets.clickable import Clickable, module
 
 _OPS = ("load", "store", "tile", "free", "compute")
 _MOST_EVENTS = 20_000
@@ -35,7 +35,7 @@ class TileExplorer(Clickable):
     O) are drawn as they are multiplied. Raises ValueError for a trace that is too long to step through.
     """
 
-    script = _esm = _JS / "tiles.js"
+    script = _esm = module("tiles.js")
 
     def __init__(self, algorithms: Mapping[str, Callable[..., Run]], *tensors: torch.Tensor, **options: Any):
         if not algorithms:

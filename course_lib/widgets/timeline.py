@@ -3,7 +3,7 @@
 from typing import Any
 
 from course_lib import pipeline, plots, style
-from course_lib.widgets.clickable import _JS, Clickable
+from course_lib.widgets.clickable import Clickable, module
 
 
 class PipelineTimeline(Clickable):
@@ -12,7 +12,7 @@ class PipelineTimeline(Clickable):
     Raises ValueError for arguments that ``simulate`` refuses, TypeError for names that it does not have.
     """
 
-    script = _esm = _JS / "pipeline.js"
+    script = _esm = module("pipeline.js")
 
     def __init__(self, **start: Any):
         defaults: dict[str, Any] = {

@@ -1,15 +1,5 @@
 // A number in the bits of a format: click bits, type a number, walk along the number line; all formats beside each other.
 
-const SVG = "http://www.w3.org/2000/svg";
-function element(namespace, name, attributes = {}, parent = null, text = "") {
-  const node = namespace ? document.createElementNS(namespace, name) : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  if (text) node.textContent = text;
-  parent?.append(node);
-  return node;
-}
-const svg = (name, attributes, parent, text) => element(SVG, name, attributes, parent, text);
-const html = (name, attributes, parent, text) => element(null, name, attributes, parent, text);
 const shown = (x, digits = 8) => {
   if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "not a number";
   const text = x !== 0 && (Math.abs(x) < 1e-4 || Math.abs(x) >= 1e7)

@@ -1,17 +1,6 @@
 // The pipeline timeline: producer and consumer warpgroups as lanes over time. simulate() is pipeline.py's, in the page;
 // a test holds the two equal.
 
-const SVG = "http://www.w3.org/2000/svg";
-function element(namespace, name, attributes = {}, parent = null, text = "") {
-  const node = namespace ? document.createElementNS(namespace, name) : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  if (text) node.textContent = text;
-  parent?.append(node);
-  return node;
-}
-const svg = (name, attributes, parent, text) => element(SVG, name, attributes, parent, text);
-const html = (name, attributes, parent, text) => element(null, name, attributes, parent, text);
-
 export function simulate({ blocks, consumers, stages, load, qk, softmax, pv, mode }) {
   // Two blocks are in use at a time.
   if (stages < 2 && (mode === "two-stage overlap" || (mode === "ping-pong" && consumers > 1))) return null;

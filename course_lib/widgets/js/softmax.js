@@ -1,15 +1,5 @@
 // The softmax stepper: a row of scores, taken block by block; offline beside online, with the passes counted.
 
-const SVG = "http://www.w3.org/2000/svg";
-function element(namespace, name, attributes = {}, parent = null, text = "") {
-  const node = namespace ? document.createElementNS(namespace, name) : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  if (text) node.textContent = text;
-  parent?.append(node);
-  return node;
-}
-const svg = (name, attributes, parent, text) => element(SVG, name, attributes, parent, text);
-const html = (name, attributes, parent, text) => element(null, name, attributes, parent, text);
 const short = (x) => (Number.isFinite(x) ? String(Number(x.toPrecision(4))).replace("-", "−") : x < 0 ? "−∞" : "∞");
 
 // (m, l) after each block, with the factor by which the old sum was multiplied. softmax.py's online_states is the model.

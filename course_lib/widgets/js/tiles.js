@@ -1,18 +1,7 @@
 // The tile explorer: a trace of loads, stores and computations, replayed on a drawing of the matrices.
 // All data comes from Python (tiles.py); nothing here computes attention, and nothing is fetched.
 
-const SVG = "http://www.w3.org/2000/svg";
 const OPS = ["load", "store", "tile", "free", "compute"];
-
-function element(namespace, name, attributes = {}, parent = null, text = "") {
-  const node = namespace ? document.createElementNS(namespace, name) : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  if (text) node.textContent = text;
-  parent?.append(node);
-  return node;
-}
-const svg = (name, attributes, parent, text) => element(SVG, name, attributes, parent, text);
-const html = (name, attributes, parent, text) => element(null, name, attributes, parent, text);
 const number = (x) => x.toLocaleString("en-US");
 const ink = (colour) => (colour === "#000000" ? "var(--clickable-ink)" : colour);
 
