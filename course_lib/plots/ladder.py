@@ -14,11 +14,15 @@ def ladder_lines(
     ax: Axes, series: Points, ylabel: str, kind: str, reported: Points | None = None, dotted: bool = False
 ) -> Axes:
     """A line for each rung, (lengths, values), both axes logarithmic; what a source reports as hollow markers, ``dotted`` or alone."""
+
+    def marker(name: str) -> str:
+        return MARKER.get(name.split(",")[0].split(" (")[0], "o")
+
     for name, (x, y) in series.items():
         dashes = "--" if "GPU" in name else "-"
-        ax.plot(x, y, dashes, marker=MARKER.get(name.split(",")[0], "o"), color=colour(name), label=name)
+        ax.plot(x, y, dashes, marker=marker(name), color=colour(name), label=name)
     for name, (x, y) in (reported or {}).items():
-        ax.plot(x, y, linestyle=":" if dotted else "none", marker=MARKER.get(name.split(",")[0], "o"), ms=12, mew=2.2, mfc="none",
+        ax.plot(x, y, linestyle=":" if dotted else "none", marker=marker(name), ms=12, mew=2.2, mfc="none",
                 color=colour(name), label=f"{name}: reported")  # fmt: skip
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
