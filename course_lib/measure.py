@@ -74,7 +74,7 @@ class _Storages(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = self.peak = self.tensors = 0
+        self.now = self.peak = 0
         self.known: set[int] = set()
 
     def _freed(self, key: int, size: int) -> None:
@@ -91,7 +91,6 @@ class _Storages(TorchDispatchMode):
             key, size = storage._cdata, storage.nbytes()
             if key not in self.known | inputs:
                 self.known.add(key)
-                self.tensors += 1
                 self.now += size
                 self.peak = max(self.peak, self.now)
                 weakref.finalize(storage, self._freed, key, size)

@@ -5,9 +5,16 @@ import math
 import torch
 
 
-def plain_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Attention as three lines of torch, [N, d] or [H, N, d]: S and P go through memory."""
-    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
+def _scores(q: torch.Tensor, k: torch.Tensor, causal: bool) -> torch.Tensor:
+    s = q @ k.mT / math.sqrt(q.shape[-1])
+    return (
+        s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).triu(1), -torch.inf) if causal else s
+    )
+
+
+def plain_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> torch.Tensor:
+    """Attention by torch's own operators, [..., N, d]: S and P go through memory, and S is freed before P V."""
+    return torch.softmax(_scores(q, k, causal), dim=-1) @ v
 
 
 def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

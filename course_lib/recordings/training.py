@@ -1,6 +1,5 @@
 """attention() forward and backward beside the fused attentions that torch brings, and in a model that trains."""
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,6 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from course_lib import characters, measure, notebooks
 from course_lib.attention import attention
+from course_lib.peers import plain_attention
 
 PEERS = {"FA2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
 TOKENS, HIDDEN = 16_384, 2048  # of each cell: batch × N and heads × d
@@ -28,13 +28,6 @@ def _ours(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> to
     o = attention(q, k, v, causal=causal)
     assert isinstance(o, torch.Tensor)
     return o
-
-
-def _plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    s = q @ k.mT / math.sqrt(q.shape[-1])
-    if causal:
-        s = s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).triu(1), -torch.inf)
-    return torch.softmax(s, dim=-1) @ v
 
 
 def _results(
@@ -71,8 +64,8 @@ def attention_speed() -> list[dict[str, Any]]:
         torch.manual_seed(0)
         shape = (TOKENS // n, HIDDEN // d, n, d)
         *tensors, do = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4))
-        oracle = _results(_plain, [x[:1, :1].double() for x in tensors], do[:1, :1], causal)
-        plain = _errors(_plain, oracle, tensors, do, causal)
+        oracle = _results(plain_attention, [x[:1, :1].double() for x in tensors], do[:1, :1], causal)
+        plain = _errors(plain_attention, oracle, tensors, do, causal)
         flops = 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1)
         for name, attend in versions.items():
             errors = _errors(attend, oracle, tensors, do, causal)
@@ -97,7 +90,11 @@ def training_run() -> list[dict[str, Any]]:
     alone leads apart.
     """
     text = "\n\n".join(notebooks.prose(path) for path in notebooks.lectures())
-    versions: dict[str, Callable[..., torch.Tensor]] = {"attention": _ours, "sdpa": _torchs, "standard": _plain}
+    versions: dict[str, Callable[..., torch.Tensor]] = {
+        "attention": _ours,
+        "sdpa": _torchs,
+        "standard": plain_attention,
+    }
     rows = []
     for name, attend in versions.items():
         run = characters.train(
