@@ -7,10 +7,11 @@ import math
 import pytest
 import torch
 
-from course_lib import counters, data, measure, runtime
+from course_lib import counters, data, measure, reference, runtime
 from course_lib.display import difference, excerpt, source
 from course_lib.kernels.lite import _lite_kernel
 from course_lib.kernels.online import _online_kernel
+from course_lib.peers import plain_attention
 
 
 def test_errors_against_an_oracle() -> None:
@@ -120,3 +121,11 @@ def test_an_excerpt_is_the_lines_between_two_words(tmp_path) -> None:
     assert excerpt(path, "two", "four").data == "`code.cpp`\n\n```cpp\ntwo {\n  three\n}\n```"
     with pytest.raises(ValueError, match=r"code.cpp has no lines from 'four' to 'two'"):
         excerpt(path, "four", "two")
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_plain_attention_is_the_oracles(causal) -> None:
+    q, k, v = (torch.randn(9, 4, dtype=torch.float64) for _ in range(3))
+    right = reference.attention(q, k, v, causal=causal)
+    torch.testing.assert_close(plain_attention(q, k, v, causal), right)
+    torch.testing.assert_close(plain_attention(q[None, None], k[None, None], v[None, None], causal)[0, 0], right)
