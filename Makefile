@@ -60,6 +60,10 @@ test-grid: $(READY)  ## the kernels over the full grid of shapes, blocks and inp
 record: $(READY)  ## re-run all recorded measurements on this GPU
 	@$(PYTHON) -m course_lib.recordings
 
+.PHONY: bench
+bench: $(READY)  ## every forward kernel beside cuDNN, FlashAttention-2 and plain torch on a Hopper GPU: table, record, README
+	@$(PYTHON) -m course_lib.recordings.bench
+
 .PHONY: notebooks
 notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 re-measures timings
 	@$(PYTHON) -m course_lib.notebooks $(if $(FRESH),--fresh)

@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 
 class CompileError(RuntimeError):
@@ -30,8 +31,17 @@ def load_bytes(ptx: str) -> list[int]:
     return sorted(widths, reverse=True)
 
 
-def ptxas_report(ptx: str, arch: int) -> tuple[int, int]:
-    """(registers, spilled bytes, stores and loads) for each thread, from the assembler that Triton uses for ``arch``."""
+class Assembled(NamedTuple):
+    """The assembler's report: registers and spilled bytes (stores and loads) of a thread; whether it gave up on letting
+    wgmma run beside other instructions and put a wait after each."""
+
+    registers: int
+    spilled_bytes: int
+    serialised_wgmma: bool
+
+
+def ptxas_report(ptx: str, arch: int) -> Assembled:
+    """What the assembler that Triton uses for ``arch`` says of a program; raises CompileError if it refuses it."""
     from triton.backends.nvidia import compiler
 
     ptxas = compiler.get_ptxas(arch).path
@@ -45,4 +55,6 @@ def ptxas_report(ptx: str, arch: int) -> tuple[int, int]:
     registers = re.search(r"Used (\d+) registers", report)
     if registers is None:
         raise CompileError(f"the assembler gave no report: {report.strip()[-500:]}")
-    return int(registers.group(1)), sum(map(int, re.findall(r"(\d+) bytes spill", report)))
+    spilled = sum(map(int, re.findall(r"(\d+) bytes spill", report)))
+    serialised = re.search(r"wgmma\.mma_async instructions are serialized|warpgroup\.wait is injected", report)
+    return Assembled(int(registers.group(1)), spilled, serialised is not None)

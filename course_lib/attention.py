@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from course_lib import checks, runtime
-from course_lib.kernels import LARGEST_D, check_launch, launch, triton, warps
+from course_lib.kernels import LARGEST_D, check_launch, hopper, launch, triton, warps
 from course_lib.kernels.training import delta_kernel, forward_kernel, key_value_gradient_kernel, query_gradient_kernel
 
 
@@ -92,12 +92,30 @@ def launch_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, offset: int, scale: float, softcap: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(o, L) for arguments that ``attention`` has checked; a ``softcap`` of 0 is none."""
+    if _portable_because(q, k, v, scale, softcap):
+        return launch_portable(q, k, v, causal, offset, scale, softcap)
+    n_q, n_k, d = q.shape[2], k.shape[2], q.shape[3]
+    o, L = _outputs(q)
+    offset = max(-n_q, min(offset, n_k))  # beyond these nothing changes, and the kernels' sums do not overflow
+    rung, tiling = hopper.best(d, causal, n_k)
+    hopper.launch_specialised(q, k, v, o, L, causal, offset, scale, tiling, rung)
+    return o, L
+
+
+def _outputs(q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+def launch_portable(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, offset: int, scale: float, softcap: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As ``launch_forward``, always by the kernel that runs on every GPU and in the interpreter."""
     check_launch(q=q, k=k, v=v)
     (b, h, n_q), (h_k, n_k) = q.shape[:3], k.shape[1:3]
-    o, L = torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty((b, h, n_q), dtype=torch.float32)
+    o, L = _outputs(q)
     if o.numel() == 0:
         return o, L
-    offset = max(-n_q, min(offset, n_k))  # beyond these nothing changes, and the kernels' sums do not overflow
+    offset = max(-n_q, min(offset, n_k))
     blocks, constants = _blocks("forward", q, causal), _constants(q, causal, softcap)
     unit, strides = _strides(q, k, v, o)
     launch(
@@ -176,7 +194,38 @@ def _gradient(ctx: Any, do: torch.Tensor, dL: torch.Tensor) -> tuple[Any, ...]:
 _forward.register_autograd(_gradient, setup_context=_setup)
 
 
-# --- block sizes ---
+# --- which kernel, with which tiles ---
+
+
+def kernel_choice(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> str:
+    """Which forward kernel ``attention`` takes for these arguments, in a sentence; raises as ``attention`` does."""
+    _check(q, k, v, causal, scale, softcap, 0)
+    scale = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
+    why = _portable_because(q, k, v, scale, softcap or 0.0)
+    if why:
+        x = _blocks("forward", q, causal)
+        tiles = f"{x.block_m}×{x.block_n} blocks, {x.num_warps} warps, {x.num_stages} stages"
+        return f"portable (Triton): {tiles}; not Hopper's kernel: {why}"
+    rung, tiling = hopper.best(q.shape[3], causal, k.shape[2])
+    tiles = f"{tiling.consumers} warpgroups with 64 queries each, {tiling.block_n} keys a block, {tiling.stages} slots"
+    return f"{rung.name} (Gluon, Hopper): {tiles}"
+
+
+def _portable_because(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, softcap: float) -> str:
+    """Why Hopper's kernel cannot serve this call; '' if it can."""
+    if softcap:
+        return "it has no softcap"
+    if not q.numel() or not k.numel():
+        return "there is nothing to multiply"
+    return "it needs a positive scale" if scale <= 0 else hopper.refusal(q, k, v)
 
 
 def _strides(*tensors: torch.Tensor) -> tuple[int, list[int]]:

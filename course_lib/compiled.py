@@ -32,7 +32,8 @@ class Compiled(NamedTuple):
 
     warp_grid: how the warps share a product on tensor cores, '4×1' for four times the rows; '' without tensor cores.
     load_bytes: the widths of a thread's loads from HBM, bytes, widest first. instructions: how often each opcode of PTX
-    stands in the program.
+    stands in the program. serialised_wgmma: the assembler put a wait after each wgmma, because something else touches
+    the registers of one that is under way.
     """
 
     kernel: str
@@ -40,6 +41,7 @@ class Compiled(NamedTuple):
     shared_bytes: int
     registers: int
     spilled_bytes: int
+    serialised_wgmma: bool
     mma: int
     wgmma: int
     threads: int
@@ -124,17 +126,21 @@ def _describe(x: Any) -> Any:
 
 def _key(launcher: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], arch: int) -> str:
     """All that the answer depends on: the files of the launcher and of what it uses, the call, the compiler."""
-    module = sys.modules[launcher.__module__]
-    used = {getattr(getattr(value, "fn", value), "__module__", None) for value in vars(module).values()} | {
-        "course_lib.kernels",
-        "course_lib.assembly",
-    }
-    modules = {module.__name__, __name__} | {str(name) for name in used if str(name).startswith("course_lib.")}
-    files = {str(sys.modules[name].__file__) for name in modules}
+    files = {str(sys.modules[name].__file__) for name in _modules(launcher.__module__) | {__name__, assembly.__name__}}
     sources = [Path(file).read_text(encoding="utf-8") for file in sorted(files)]
     call = [launcher.__qualname__, [_describe(x) for x in args], {k: _describe(x) for k, x in sorted(kwargs.items())}]
     text = json.dumps([call, arch, version("triton"), sources])
     return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _modules(name: str, found: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The launcher's module and the kernel modules that it, or one of these, takes something from."""
+    found |= {name}
+    for value in vars(sys.modules[name]).values():
+        other = str(getattr(getattr(value, "fn", value), "__module__", None) or getattr(value, "__name__", None))
+        if other.startswith("course_lib.kernels") and other in sys.modules and other not in found:
+            found = _modules(other, found)
+    return found
 
 
 # --- the child process ---
@@ -187,11 +193,14 @@ def _child(question: Path, answer: Path) -> None:
 
 
 def _descriptor(value: Any) -> str:
-    """The type of a tensor descriptor as Triton writes it."""
-    return f"tensordesc<{_TYPE[value.base.dtype][1:]}{list(value.block_shape)}>"
+    """The type of a tensor descriptor as Triton writes it; Gluon's names the layout in shared memory, too."""
+    layout = f",{value.layout!r}" if hasattr(value, "layout") else ""
+    return f"tensordesc<{_TYPE[value.base.dtype][1:]}{list(value.block_shape)}{layout}>"
 
 
-_TYPE = {torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float64: "*fp64"}
+_TYPE = {
+    torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float64: "*fp64", torch.int32: "*i32",
+}  # fmt: skip
 
 
 def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: int) -> Compiled:
@@ -199,6 +208,7 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
 
     launch_options = {name: options.pop(name) for name in ("num_warps", "num_stages") if name in options}
     bound = dict(zip(kernel.arg_names, args)) | options
@@ -207,7 +217,8 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
     attributes: dict[tuple[int, ...], list[Any]] = {}
     for i, name in enumerate(kernel.arg_names):
         value = bound[name]
-        if kernel.params[i].is_constexpr or (isinstance(value, int) and value == 1):
+        special = not kernel.params[i].do_not_specialize
+        if kernel.params[i].is_constexpr or (isinstance(value, int) and value == 1 and special):
             signature[name], constants[name] = "constexpr", value
         elif isinstance(value, torch.Tensor):
             signature[name], attributes[(i,)] = _TYPE[value.dtype], [["tt.divisibility", 16]]
@@ -215,23 +226,24 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
             signature[name] = _descriptor(value)
         elif isinstance(value, int):
             signature[name] = "i32"
-            if value % 16 == 0:
+            if value % 16 == 0 and special:
                 attributes[(i,)] = [["tt.divisibility", 16]]
         else:
             signature[name] = "fp32"
     begin = time.perf_counter()
-    source = ASTSource(kernel, signature, constants, attributes)
+    source = (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, constants, attributes)
     binary = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=launch_options)
     seconds = time.perf_counter() - begin
     ptx = binary.asm["ptx"]
-    registers, spilled = assembly.ptxas_report(ptx, arch)
+    report = assembly.ptxas_report(ptx, arch)
     opcodes = assembly.opcodes(ptx)
     return Compiled(
         kernel=kernel.__name__.strip("_"),
         arch=arch,
         shared_bytes=binary.metadata.shared,
-        registers=registers,
-        spilled_bytes=spilled,
+        registers=report.registers,
+        spilled_bytes=report.spilled_bytes,
+        serialised_wgmma=report.serialised_wgmma,
         mma=sum(n for name, n in opcodes.items() if name.startswith("mma.sync")),
         wgmma=sum(n for name, n in opcodes.items() if name.startswith("wgmma.mma_async")),
         threads=32 * binary.metadata.num_warps,

@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -121,24 +121,46 @@ def seconds(
     if wall or not torch.cuda.is_available():
         samples = _wall_samples(call, repeats)
     elif graph:
-        samples = _graph_samples(call, repeats)
+        replay, count = _captured(call, at_least=1e-3)
+        samples = [sample / count for sample in _gpu_samples(replay, repeats)]
     else:
         samples = _gpu_samples(call, repeats)
-    if repeats == 1:
+    return _timing(samples)
+
+
+def seconds_in_turns(calls: Mapping[str, Callable[[], Any]], rounds: int = 9, turn: float = 6e-3) -> dict[str, Timing]:
+    """Time several calls against each other on a GPU: each gets a short turn, round after round.
+
+    A GPU under load grows hot and lowers its clock. One after another, the first call would meet a cool GPU and the last
+    a hot one; in turns, all meet the same. Each turn replays a CUDA graph that fills about ``turn`` seconds.
+    """
+    checks.positive_int("rounds", rounds)
+    for call in calls.values():
+        call()
+    captured = {name: _captured(call, at_least=turn) for name, call in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, (replay, count) in captured.items():
+            samples[name].append(_gpu_samples(replay, 1)[0] / count)
+    return {name: _timing(values) for name, values in samples.items()}
+
+
+def _timing(samples: list[float]) -> Timing:
+    if len(samples) == 1:
         return Timing(samples[0], samples[0], samples[0])
     low, middle, high = statistics.quantiles(samples, n=4)
     return Timing(middle, low, high)
 
 
-def _graph_samples(call: Callable[[], Any], repeats: int) -> list[float]:
-    """Replays of a graph that holds enough calls to fill about a millisecond, divided by their number."""
-    count = max(1, min(50, round(1e-3 / _gpu_samples(call, 3)[1])))
+def _captured(call: Callable[[], Any], at_least: float) -> tuple[Callable[[], Any], int]:
+    """The replay of a graph that holds enough calls to take ``at_least`` so many seconds, 50 at most; and their number."""
+    count = max(1, min(50, round(at_least / statistics.median(_gpu_samples(call, 3)))))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(count):
             call()
     graph.replay()
-    return [sample / count for sample in _gpu_samples(graph.replay, repeats)]
+    return graph.replay, count
 
 
 def _wall_samples(call: Callable[[], Any], repeats: int) -> list[float]:

@@ -3,6 +3,9 @@
 import math
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+FUSED = {"FA2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
 
 
 def _scores(q: torch.Tensor, k: torch.Tensor, causal: bool) -> torch.Tensor:
@@ -23,3 +26,9 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     q, k, v = (x[None] if heads else x[None, None] for x in (q, k, v))
     o = torch.nn.functional.scaled_dot_product_attention(q, k, v)
     return o[0] if heads else o[0, 0]
+
+
+def fused(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """One of the fused attentions that torch brings for GPUs, by its name in FUSED; [B, H, N, d], 16-bit."""
+    with sdpa_kernel(FUSED[name]):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)

@@ -1,6 +1,8 @@
 """What is read out of the compiler's output, on lines as it writes them."""
 
-from course_lib import assembly
+import pytest
+
+from course_lib import assembly, runtime
 
 PTX = """
 \t.reg .b32 %r<20>;
@@ -38,3 +40,30 @@ def test_the_grid_of_warps() -> None:
         == "4×1"
     )
     assert assembly.warp_grid("#blocked") == ""
+
+
+WGMMA = """
+.version 8.3
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u64 d)
+{
+ .reg .f32 %f<4>; .reg .b64 %rd<2>;
+ ld.param.u64 %rd0, [p]; ld.param.u64 %rd1, [d];
+ mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;
+ wgmma.fence.sync.aligned;
+ wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %rd1, %rd1, 1, 1, 1, 0, 0;
+ wgmma.commit_group.sync.aligned;
+ HERE
+ wgmma.wait_group.sync.aligned 0;
+ st.global.f32 [%rd0], %f0; st.global.f32 [%rd0+4], %f1; st.global.f32 [%rd0+8], %f2; st.global.f32 [%rd0+12], %f3;
+ ret;
+}
+"""
+
+
+@pytest.mark.skipif(runtime.lane() == "no kernels", reason="no assembler here")
+def test_the_assembler_tells_of_waits_that_it_adds() -> None:
+    assert not assembly.ptxas_report(WGMMA.replace("HERE", ""), 90).serialised_wgmma
+    touched = WGMMA.replace("HERE", "add.f32 %f0, %f0, %f1;")  # of a product that is under way
+    assert assembly.ptxas_report(touched, 90).serialised_wgmma

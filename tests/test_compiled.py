@@ -78,7 +78,7 @@ def strided(d: int, stride: int) -> torch.Tensor:
 
 def test_loads_are_as_wide_as_strides_allow() -> None:
     shapes = [(64, 64), (64, 72), (40, 40), (64, 65), (33, 33)]
-    calls = [(attention.launch_forward, (*(strided(*shape),) * 3, False, 0, 0.125, 0.0), {}) for shape in shapes]
+    calls = [(attention.launch_portable, (*(strided(*shape),) * 3, False, 0, 0.125, 0.0), {}) for shape in shapes]
     assert [report.load_bytes[0] for report in compiled.inspect_all(calls)] == [16, 16, 16, 2, 2]
 
 

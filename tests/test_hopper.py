@@ -5,16 +5,25 @@ import torch
 from rule import definition
 
 from course_lib import compiled, measure, runtime
-from course_lib.kernels.hopper import RUNGS, forward
+from course_lib.attention import attention, kernel_choice
+from course_lib.kernels.hopper import RUNGS, Tiling, forward, launch_specialised
 
 pytestmark = pytest.mark.kernel
 DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
+HOPPER = GPU and runtime.architecture() == 90
+HERE = [name for name, rung in RUNGS.items() if HOPPER or not rung.specialised]  # Gluon has no interpreter
 FLOOR = {torch.float32: 4e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 DTYPES = [torch.float16, torch.bfloat16] if GPU else [torch.float16, torch.float32]
 # Batch, heads of q, heads of k and v, queries, keys, head size: even and ragged, short and long, grouped.
 SHAPES = [(1, 2, 1, 100, 150, 32), (2, 1, 1, 64, 64, 16), (1, 3, 3, 1, 130, 16), (1, 2, 2, 129, 1, 16)]
 SHAPES += (
-    [(2, 4, 2, n_q, n_k, d) for d in (64, 128) for n_q, n_k in ((339, 203), (128, 1024), (1500, 1500))] if GPU else []
+    [
+        (2, 4, 2, n_q, n_k, d)
+        for d in (64, 128)
+        for n_q, n_k in ((339, 203), (128, 1024), (1500, 1500), (1, 130), (129, 1))
+    ]
+    if GPU
+    else []
 )
 
 
@@ -36,28 +45,86 @@ def check(rung, q, k, v, causal, offset) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("rung", HERE)
 def test_every_rung_is_attention(rung, dtype) -> None:
     for shape in SHAPES:
+        if RUNGS[rung].specialised and shape[-1] < 64:
+            continue
         for causal, offset in ((False, 0), (True, 0), (True, shape[4] - shape[3]), (True, -5)):
             check(rung, *inputs(*shape, dtype), causal, offset)
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("rung", HERE)
 def test_hard_scores(rung) -> None:
-    q, k, v = inputs(1, 1, 1, 70, 140, 32, DTYPES[0])
+    q, k, v = inputs(1, 1, 1, 70, 140, 64 if RUNGS[rung].specialised else 32, DTYPES[0])
     for x, y in ((10 * q, k), (3 * q.abs() + 9, -k.abs() - 3), (q, torch.cat([k[:, :, :-1], 4 * q[:, :, :1]], dim=2))):
         check(rung, x, y, 10 * v, False, 0)
         check(rung, x, y, v, True, 70)
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_launches_are_alike(rung) -> None:
-    q, k, v = inputs(1, 4, 4, 500, 500, 64, DTYPES[0]) if GPU else inputs(1, 2, 2, 70, 70, 16, DTYPES[0])
-    first = forward(rung, q, k, v, True)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", [64, 128] if GPU else [16])
+@pytest.mark.parametrize("rung", HERE)
+def test_launches_are_alike(rung, d, causal) -> None:
+    # On a GPU more tiles than SMs, so that rings, queue and turns go round.
+    q, k, v = inputs(3, 32, 16, 777, 777, d, DTYPES[0]) if GPU else inputs(1, 2, 2, 70, 70, d, DTYPES[0])
+    first = forward(rung, q, k, v, causal)
     for _ in range(100 if GPU else 2):
-        for x, y in zip(first, forward(rung, q, k, v, True)):
+        for x, y in zip(first, forward(rung, q, k, v, causal)):
             assert torch.equal(x, y)
+
+
+@pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")
+@pytest.mark.parametrize("rung", ["specialised", "overlap", "ping-pong"])
+@pytest.mark.parametrize(
+    "tiling", [(2, 128, 2), (2, 128, 4), (2, 64, 3), (3, 128, 2), (3, 128, 3), (3, 128, 4), (3, 64, 4)]
+)
+def test_every_tiling_of_the_specialised_kernel(rung, tiling) -> None:
+    """Rows of each warpgroup, slots of each ring: more blocks than slots, more tiles than programs."""
+    for causal in (False, True):
+        q, k, v = inputs(2, 40, 20, 400, 1000, 64, torch.float16)
+        o, L = torch.full_like(q, torch.nan), torch.full(q.shape[:3], torch.nan, device=q.device)
+        launch_specialised(q, k, v, o, L, causal, 300, 0.125, Tiling(*tiling), RUNGS[rung])
+        right, right_L = definition(*(x.double() for x in (q, k, v)), causal=causal, offset=300)
+        usual, _ = definition(q, k, v, causal=causal, offset=300)
+        assert measure.max_error(o, right) <= 2 * measure.max_error(usual, right) + FLOOR[q.dtype]
+        torch.testing.assert_close(L.double(), right_L, atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")
+def test_attention_takes_hoppers_kernel_or_says_why_not() -> None:
+    q, k, v = inputs(2, 4, 2, 300, 500, 128, torch.bfloat16)
+    assert (
+        kernel_choice(q, k, v)
+        == "overlap (Gluon, Hopper): 2 warpgroups with 64 queries each, 128 keys a block, 2 slots"
+    )
+    for refused, why in (
+        ({"softcap": 5.0}, "it has no softcap"),
+        ({"scale": -1.0}, "it needs a positive scale"),
+    ):
+        assert why in kernel_choice(q, k, v, **refused)
+    assert "it needs float16 or bfloat16" in kernel_choice(q.float(), k.float(), v.float())
+    assert "the head size is 32" in kernel_choice(*(x[..., :32].contiguous() for x in (q, k, v)))
+    odd = torch.empty(2, 2, 500, 129, device=DEVICE, dtype=torch.bfloat16)[..., :128]
+    assert "the rows of k and v do not start on 16 bytes" in kernel_choice(q, odd, odd)
+    one = k[:, :1].expand(2, 2, 500, 128)  # a stride of 0
+    assert "the rows of k do not start" in kernel_choice(q, one, v)
+    for d in (40, 72, 96, 128):  # head sizes between those of the blocks, and strides that are not the shape's
+        x = torch.randn(2, 300, 3, 4, d, device=DEVICE, dtype=torch.bfloat16)
+        a, b, c = (x[:, :, i].transpose(1, 2) for i in range(3))
+        assert "Hopper" in kernel_choice(a, b, c).split(";")[0]
+        right, _ = definition(a.double(), b.double(), c.double(), causal=True)
+        usual, _ = definition(a, b, c, causal=True)
+        ours = attention(a, b, c, causal=True)
+        assert measure.max_error(ours, right) <= 2 * measure.max_error(usual, right) + FLOOR[a.dtype]
+
+
+def test_choice_without_hopper() -> None:
+    if HOPPER:
+        pytest.skip("this GPU is a Hopper")
+    q = torch.randn(1, 2, 8, 64, device=DEVICE).half()
+    assert kernel_choice(q, q, q).startswith("portable (Triton): 64×64 blocks")
+    assert "it needs a Hopper GPU (H100, H200)" in kernel_choice(q, q, q)
 
 
 def meta(d: int, dtype=torch.bfloat16) -> torch.Tensor:
@@ -71,7 +138,7 @@ def test_every_rung_compiles_and_none_spills(arch) -> None:
     for (rung, d, causal), report in zip(
         cases, compiled.inspect_all([(forward, (rung, *[meta(d)] * 3, causal), {}) for rung, d, causal in cases], arch)
     ):
-        assert report.spilled_bytes == 0, (rung, d, causal)
+        assert (report.spilled_bytes, report.serialised_wgmma) == (0, False), (rung, d, causal)
         assert (report.wgmma > 0, report.mma > 0) == (arch == 90, arch == 80), (rung, d, causal)
         by_engine, by_threads = report.count("cp.async.bulk.tensor"), report.count("cp.async.c")
         assert (by_engine > 0, by_threads > 0) == (RUNGS[rung].descriptors, not RUNGS[rung].descriptors), (
@@ -93,6 +160,12 @@ X = torch.randn(1, 2, 8, 16, device=DEVICE)
         ("TMA", (X[:, :1], X, X), ValueError, r"q is \[1, 1, 8, 16\] but k is \[1, 2, 8, 16\]"),
         ("TMA", (X[..., :8],) * 3, ValueError, "the head size is 8; choose one of 16, 32, 64, 128"),
         ("TMA", (X, X.half(), X), TypeError, r"q is torch\.float32 but k is torch\.float16"),
+        (
+            "overlap",
+            (X, X, X),
+            ValueError,
+            "rung is 'overlap', but it needs a Hopper GPU" if not HOPPER else "the head size is 16",
+        ),
         ("TMA", (X, X[:, :, :0], X[:, :, :0]), ValueError, "k is empty"),
     ],
 )

@@ -1,6 +1,6 @@
 """Triton kernels, each with a launcher that checks its arguments; the lane is chosen before triton is imported.
 
-Kernel modules take ``tl`` and ``triton`` from here. Where Triton has no wheels (macOS, Windows) they still import, and
+Kernel modules take ``tl`` and ``triton``, and Gluon's names, from here. Where Triton has no wheels (macOS, Windows) they still import, and
 a launcher raises KernelsUnavailableError, which says what to do.
 """
 
@@ -23,12 +23,17 @@ class _Missing:
         return self
 
 
-if runtime.lane() == "no kernels":
-    triton: Any = _Missing()
-    tl: Any = _Missing()
-else:
-    triton = importlib.import_module("triton")
-    tl = importlib.import_module("triton.language")
+def _load(module: str) -> Any:
+    return _Missing() if runtime.lane() == "no kernels" else importlib.import_module(module)
+
+
+triton, tl = _load("triton"), _load("triton.language")
+# Gluon, Triton's dialect in which layouts, shared memory, barriers and the warps' work are written out: compiled only.
+gluon, gl = _load("triton.experimental.gluon"), _load("triton.experimental.gluon.language")
+_hopper = _load("triton.experimental.gluon.language.nvidia.hopper")
+mbarrier, tma, fence_async_shared = _hopper.mbarrier, _hopper.tma, _hopper.fence_async_shared
+warpgroup_mma, warpgroup_mma_wait = _hopper.warpgroup_mma, _hopper.warpgroup_mma_wait
+aggregate = tl.core._aggregate  # the public name is still missing in 3.6 to 3.7
 
 
 def check_launch(**tensors: torch.Tensor) -> None:

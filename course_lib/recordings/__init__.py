@@ -6,7 +6,7 @@ python -m course_lib.recordings [name …]
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.recordings import formats, kernels, ladder, training
+from course_lib.recordings import formats, hopper, kernels, ladder, training
 
 RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "softmax_passes": kernels.softmax_passes,
@@ -20,6 +20,8 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "number_formats": formats.number_formats,
     "load_widths": formats.load_widths,
     "registers": formats.registers,
+    "forward_ladder": hopper.forward_ladder,
+    "forward_blocks": hopper.forward_blocks,
     "full_stack": ladder.full_stack,
 }
 WITHOUT_GPU = ("full_stack",)  # measured on machines without one, too

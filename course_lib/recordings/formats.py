@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from course_lib import measure, reference
-from course_lib.attention import attention
+from course_lib.attention import attention, launch_portable
 
 
 def number_formats() -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def number_formats() -> list[dict[str, Any]]:
 
 
 def load_widths() -> list[dict[str, Any]]:
-    """attention() forward and backward, fp16, 32 × 16 heads of 1,024: rows that start on 16 bytes, and rows that do not."""
+    """The portable kernels of attention(), fp16, 32 × 16 heads of 1,024: rows that start on 16 bytes, and rows that do not."""
     rows = []
     for d in measure.progress((32, 40, 64, 72, 96, 128), "head size"):
         for stride in (d, d + 8, d + 1):
@@ -54,7 +54,8 @@ def load_widths() -> list[dict[str, Any]]:
             )
             leaves = [x.detach().requires_grad_() for x in (q, k, v)]
             o = attention(*leaves)
-            forward = measure.seconds(partial(attention, q, k, v), repeats=15, graph=True).median
+            portable = partial(launch_portable, q, k, v, False, 0, d**-0.5, 0.0)
+            forward = measure.seconds(portable, repeats=15, graph=True).median
             call = partial(torch.autograd.grad, o, leaves, do, retain_graph=True)
             backward = measure.seconds(call, repeats=15, warm_up=3).median
             row = {"d": d, "row_stride": stride, "forward_seconds": forward, "backward_seconds": backward}

@@ -5,23 +5,16 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from course_lib import characters, measure, notebooks
 from course_lib.attention import attention
-from course_lib.peers import plain_attention
+from course_lib.peers import FUSED, fused, plain_attention
 
-PEERS = {"FA2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
 TOKENS, HIDDEN = 16_384, 2048  # of each cell: batch × N and heads × d
 
 
 def _torchs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-
-
-def _fused(backend: SDPBackend, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    with sdpa_kernel(backend):
-        return _torchs(q, k, v, causal)
 
 
 def _ours(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
@@ -56,7 +49,7 @@ def attention_speed() -> list[dict[str, Any]]:
     FLOPs as the papers count them: 4 N² d a head, half of it under a causal mask, 2.5 times as much backward.
     """
     versions: dict[str, Callable[..., torch.Tensor]] = {"attention": _ours} | {
-        name: partial(_fused, backend) for name, backend in PEERS.items()
+        name: partial(fused, name) for name in FUSED
     }
     shapes = [(d, causal, n) for d in (64, 128) for causal in (False, True) for n in (1024, 4096, 16_384)]
     rows = []

@@ -1,17 +1,18 @@
-"""A ladder of forward kernels, from the Online kernel towards the top of an H200; each rung returns O and L.
+"""A ladder of forward kernels, from the Online kernel to the top of an H200; each rung returns O and L.
 
 o, L = forward("TMA", q, k, v, causal=True)             # q [B, H, Nq, D], k and v [B, Hk, Nk, D]
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from course_lib import checks, runtime
-from course_lib.kernels import check_launch, launch, triton
+from course_lib.kernels import check_launch, gl, launch, triton
 from course_lib.kernels.hopper.descriptors import descriptor_kernel
 from course_lib.kernels.hopper.pointers import pointer_kernel
+from course_lib.kernels.hopper.specialised import specialised_kernel
 
 
 class Rung(NamedTuple):
@@ -26,37 +27,44 @@ class Rung(NamedTuple):
     split: bool = True
     descriptors: bool = False
     persistent: bool = False
+    specialised: bool = False
+    overlap: bool = False
+    ping_pong: bool = False
 
 
 _PLAIN = Rung("Online", "the kernel of lecture 05, for many heads", exp2=False, split=False)
-_TUNED = _PLAIN._replace(
-    name="tuned",
-    new="blocks, warps and stages by measurement",
-    exp2=True,
-    blocks=((128, 64), (64, 64)),
-    num_warps=(8, 4),
+_EXP2 = _PLAIN._replace(name="exp2", new="powers of two, log2 e folded into the scale", exp2=True)
+_TUNED = _EXP2._replace(
+    name="tuned", new="blocks, warps and stages by measurement", blocks=((128, 64), (64, 64)), num_warps=(8, 4)
 )
 _SPLIT = _TUNED._replace(name="split", new="full blocks without a mask, hidden blocks not visited", split=True)
 _TMA = _SPLIT._replace(name="TMA", new="tiles by descriptors", descriptors=True)
-_LAST = _TMA._replace(
+_PERSISTENT = _TMA._replace(
     name="persistent", new="as many programs as SMs, tiles in an order that keeps K and V in L2", persistent=True
 )
-_EXP2 = _PLAIN._replace(name="exp2", new="powers of two, log2 e folded into the scale", exp2=True)
-RUNGS = {rung.name: rung for rung in (_PLAIN, _EXP2, _TUNED, _SPLIT, _TMA, _LAST)}
+_SPECIALISED = Rung("specialised", "a warp that copies, warpgroups that compute", descriptors=True, specialised=True)
+_OVERLAP = _SPECIALISED._replace(name="overlap", new="S of the next block issued before P V of this one", overlap=True)
+_PING_PONG = _OVERLAP._replace(name="ping-pong", new="warpgroups issue their products in turns", ping_pong=True)
+RUNGS = {
+    rung.name: rung for rung in (_PLAIN, _EXP2, _TUNED, _SPLIT, _TMA, _PERSISTENT, _SPECIALISED, _OVERLAP, _PING_PONG)
+}
 SIZES = (16, 32, 64, 128)
-_L2_BYTES = 50e6  # of the 60 MB of an H200, what K and V of a group of heads may take
+_L2_BYTES = 10e6  # of the 60 MB of an H200, what K and V of a group of heads may take; the fastest of 0, 10, 20, 40
 
 
 def forward(
-    rung: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, causal_offset: int = 0
+    rung: str | Rung, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, causal_offset: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(o, L) of one rung: q [B, H, Nq, D], k and v [B, Hk, Nk, D] -> o like q, L [B, H, Nq] in float32; scale 1/√D.
+    """(o, L) of one rung, by its name or with blocks of your own: RUNGS["tuned"]._replace(num_stages=(2, 2)).
 
+    q [B, H, Nq, D], k and v [B, Hk, Nk, D] -> o like q, L [B, H, Nq] in float32; scale 1/√D.
     float16 or float32 (bfloat16 on a GPU), contiguous, D one of 16, 32, 64, 128, H a multiple of Hk, at least one query and
-    key. ``causal``: query i sees keys up to i + causal_offset; a query that sees none gets 0 and -inf. Raises TypeError or
-    ValueError before any launch.
+    key; the last three rungs need a Hopper GPU, D = 64 or 128 and 16-bit numbers. ``causal``: query i sees keys up to
+    i + causal_offset; a query that sees none gets 0 and -inf. Raises TypeError or ValueError before any launch.
     """
-    checks.one_of("rung", rung, list(RUNGS))
+    if not isinstance(rung, Rung):
+        checks.one_of("rung", rung, list(RUNGS))
+        rung = RUNGS[rung]
     for name, x in (("q", q), ("k", k), ("v", v)):
         checks.float_tensor(name, x, ndim=4, look_inside=False)
     checks.same_kind(q=q, k=k, v=v)
@@ -68,17 +76,21 @@ def forward(
         )
     checks.one_of("the head size", d, SIZES)
     check_launch(q=q, k=k, v=v)
-    q, k, v = (x.contiguous().view(-1, *x.shape[2:]) for x in (q, k, v))
-    o, L = torch.empty_like(q), q.new_empty(q.shape[:2], dtype=torch.float32)
+    q, k, v = (x.contiguous() for x in (q, k, v))
+    o, L = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
     offset = max(-n_q, min(causal_offset, n_k)) if causal else 0
-    _launch(RUNGS[rung], q, k, v, o, L, h // h_k, causal, offset)
-    return o.view(b, h, n_q, d), L.view(b, h, n_q)
+    if rung.specialised:
+        why = refusal(q, k, v)
+        if why:
+            raise ValueError(f"rung is {rung.name!r}, but {why}; choose one of the rungs before 'specialised'")
+        launch_specialised(q, k, v, o, L, causal, offset, 1 / math.sqrt(d), _TILINGS[d], rung)
+    else:
+        _launch(rung, [x.view(-1, *x.shape[2:]) for x in (q, k, v, o)], L.view(b * h, n_q), h // h_k, causal, offset)
+    return o, L
 
 
-def _launch(
-    rung: Rung, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, L: torch.Tensor, group: int,
-    causal: bool, offset: int,
-) -> None:  # fmt: skip
+def _launch(rung: Rung, tensors: list[torch.Tensor], L: torch.Tensor, group: int, causal: bool, offset: int) -> None:
+    q, k, v, o = tensors
     (heads, n_q, d), n_k = q.shape, k.shape[1]
     large = int(d > 64)
     block_m, block_n = rung.blocks[large] if q.dtype != torch.float32 else (32, 32)
@@ -87,7 +99,7 @@ def _launch(
         "num_warps": 8 if before_hopper and large else rung.num_warps[large],
         "num_stages": rung.num_stages[large] if q.dtype != torch.float32 else 1,
     }
-    scale = 1 / math.sqrt(d) * (1 / math.log(2) if rung.exp2 else 1)
+    scale = 1 / math.sqrt(d) * (math.log2(math.e) if rung.exp2 else 1)
     tiles = triton.cdiv(n_q, block_m) * heads
     if not rung.descriptors:
         launch(
@@ -97,13 +109,90 @@ def _launch(
         return
     from triton.tools.tensor_descriptor import TensorDescriptor
 
-    at_once = max(1, int(_L2_BYTES / (2 * k[0].numel() * k.element_size()) * group)) if rung.persistent else 1
     programs = min(tiles, runtime.multiprocessors()) if rung.persistent else tiles
     described = [
         TensorDescriptor.from_tensor(x, [1, rows, d])
         for x, rows in ((q, block_m), (k, block_n), (v, block_n), (o, block_m))
     ]
     launch(
-        descriptor_kernel, (programs,), *described, L, heads, group, n_q, n_k, offset, scale,
-        D=d, BLOCK_M=block_m, BLOCK_N=block_n, GROUP=triton.next_power_of_2(min(at_once, heads)), CAUSAL=causal, **options,
+        descriptor_kernel, (programs,), *described, L, heads, group, _at_once(heads, k[0], group) if rung.persistent else 1,
+        n_q, n_k, offset, scale, D=d, BLOCK_M=block_m, BLOCK_N=block_n, CAUSAL=causal, **options,
+    )  # fmt: skip
+
+
+def _at_once(heads: int, k_of_a_head: torch.Tensor, group: int) -> int:
+    """How many heads of q share the L2 while their tiles are computed."""
+    return max(1, min(heads, int(_L2_BYTES / (2 * k_of_a_head.numel() * k_of_a_head.element_size())) * group))
+
+
+# --- the specialised kernel, which also serves attention() on Hopper ---
+
+
+class Tiling(NamedTuple):
+    """Tiles of the specialised kernel: warpgroups that compute, 64 rows of q each; keys a block; slots of the ring."""
+
+    consumers: int
+    block_n: int
+    stages: int
+
+
+_TILINGS = {64: Tiling(3, 128, 3), 128: Tiling(2, 128, 2)}  # of the rungs, for D <= 64 and D <= 128
+
+
+def best(d: int, causal: bool, n_k: int) -> tuple[Rung, Tiling]:
+    """The rung and its tiles that were the fastest of those measured on an H200 in bf16, N = 512 … 16k."""
+    if d > 64:
+        return _OVERLAP, _TILINGS[128]
+    if causal and n_k < 4096:  # rows are short: fewer of them in a tile, and no start without a product to hide behind
+        return _SPECIALISED, Tiling(2, 128, 4)
+    return _PING_PONG, _TILINGS[64]
+
+
+def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str:
+    """Why the specialised kernel cannot take these [B, H, N, D] tensors on this GPU; '' if it can."""
+    if runtime.lane() != "GPU" or runtime.architecture(q.device) != 90:
+        return "it needs a Hopper GPU (H100, H200)"
+    if q.dtype == torch.float32:
+        return "it needs float16 or bfloat16"
+    if not 32 < q.shape[3] <= 128:
+        return f"the head size is {q.shape[3]}, and it takes those from 40 to 128"
+    unaligned = [
+        name
+        for name, x in (("q", q), ("k", k), ("v", v))
+        if x.data_ptr() % 16 or any(stride % 8 or stride <= 0 for stride in _strides(x)[:3])
+    ]
+    if unaligned:
+        return f"the rows of {' and '.join(unaligned)} do not start on 16 bytes"
+    return ""
+
+
+def _strides(x: torch.Tensor) -> list[int]:
+    """The strides as the copy engine wants them: of a dimension of size 1, torch's may be anything."""
+    row = triton.cdiv(x.shape[3], 8) * 8
+    return [row if size == 1 else stride for size, stride in zip(x.shape[:3], x.stride())] + [1]
+
+
+def launch_specialised(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, L: torch.Tensor, causal: bool, offset: int,
+    scale: float, tiling: Tiling, rung: Rung,
+) -> None:  # fmt: skip
+    """Fill o [B, H, Nq, D] and L [B, H, Nq] for tensors that ``refusal`` lets pass, none empty; scale > 0."""
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    (b, h, n_q, d), (h_k, n_k) = q.shape, k.shape[1:3]
+    block_d = 64 if d <= 64 else 128
+    dtype = gl.float16 if q.dtype == torch.float16 else gl.bfloat16
+
+    def descriptor(x: torch.Tensor, rows: int) -> Any:
+        block = [1, 1, rows, block_d]
+        layout = gl.NVMMASharedLayout.get_default_for(block, dtype)
+        return TensorDescriptor(x, list(x.shape), _strides(x), block, layout)
+
+    tiles = triton.cdiv(n_q, 64 * tiling.consumers) * b * h
+    launch(
+        specialised_kernel, (min(tiles, runtime.multiprocessors()),),
+        descriptor(q, 64), descriptor(k, tiling.block_n), descriptor(v, tiling.block_n), descriptor(o, 64), L,
+        torch.zeros(1, dtype=torch.int32, device=q.device), b * h, h, h // h_k, _at_once(b * h, k[0, 0], h // h_k),
+        n_q, n_k, offset, scale * math.log2(math.e), BLOCK_D=block_d, BLOCK_N=tiling.block_n, CONSUMERS=tiling.consumers,
+        STAGES=tiling.stages, CAUSAL=causal, OVERLAP=rung.overlap, PING_PONG=rung.ping_pong, num_warps=4,
     )  # fmt: skip

@@ -8,10 +8,10 @@ from course_lib.kernels import tl, triton
 
 
 @triton.jit
-def tile_of(t, blocks, heads, GROUP: tl.constexpr, CAUSAL: tl.constexpr):
-    """(block of queries, head) of tile t: GROUP heads at a time, whose K and V stay in L2; of these the longest rows first."""
-    first = t // (GROUP * blocks) * GROUP
-    here = tl.minimum(GROUP, heads - first)
+def _tile(t, blocks, heads, at_once, CAUSAL: tl.constexpr):
+    """(block of queries, head) of tile t: ``at_once`` heads, whose K and V fit L2; of these the longest rows first."""
+    first = t // (at_once * blocks) * at_once
+    here = tl.minimum(at_once, heads - first)
     rest = t - first * blocks
     block = rest // here
     if CAUSAL:
@@ -42,10 +42,10 @@ def _block(
     return acc, m_new, l
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["heads", "group", "at_once", "n_q", "n_k", "offset"])
 def descriptor_kernel(
-    q_desc, k_desc, v_desc, o_desc, L_ptr, heads, group, n_q, n_k, offset, scale, D: tl.constexpr, BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr, GROUP: tl.constexpr, CAUSAL: tl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, L_ptr, heads, group, at_once, n_q, n_k, offset, scale, D: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
     """Tiles t = program, program + programs, …: one turn each with as many programs as tiles, a persistent grid with fewer.
 
@@ -53,7 +53,7 @@ def descriptor_kernel(
     """
     blocks = tl.cdiv(n_q, BLOCK_M)
     for t in range(tl.program_id(0), blocks * heads, tl.num_programs(0)):
-        block, head = tile_of(t, blocks, heads, GROUP, CAUSAL)
+        block, head = _tile(t, blocks, heads, at_once, CAUSAL)
         rows = block * BLOCK_M + tl.arange(0, BLOCK_M)
         q = q_desc.load([head, block * BLOCK_M, 0]).reshape(BLOCK_M, D)
         acc = tl.zeros([BLOCK_M, D], tl.float32)

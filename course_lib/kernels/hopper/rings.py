@@ -1,0 +1,138 @@
+"""What the warps of a specialised kernel share: a ring of tiles in shared memory, a queue of numbers, turns.
+
+Each is a few mbarriers. An mbarrier counts arrivals (and bytes that the copy engine has promised); when all are there, its
+phase flips. A waiting warp names the phase, 0 or 1, that it waits for. Source: FlashAttention-3 (arXiv 2407.08608),
+section 3.1, Algorithms 1 and 2; PTX ISA, "mbarrier".
+"""
+
+from course_lib.kernels import aggregate, gl, gluon, mbarrier, tma
+
+
+@gluon.jit
+def barriers(N: gl.constexpr, ARRIVALS: gl.constexpr):
+    """N mbarriers in shared memory, each of which flips after so many arrivals."""
+    found = gl.allocate_shared_memory(gl.int64, [N, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(N):
+        mbarrier.init(found.index(i), count=ARRIVALS)
+    return found
+
+
+@aggregate
+class Ring:
+    """SLOTS tiles, used in turn: tile n lies in slot n % SLOTS, which is filled and emptied once for each n // SLOTS.
+
+    ``full`` flips when the copy engine has brought all bytes, ``empty`` when every reader has released the slot.
+    """
+
+    tiles: gl.shared_memory_descriptor
+    full: gl.shared_memory_descriptor
+    empty: gl.shared_memory_descriptor
+    SLOTS: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(self, tiles, full, empty, SLOTS):
+        self.tiles = tiles
+        self.full = full
+        self.empty = empty
+        self.SLOTS = gl.constexpr(SLOTS)
+
+    @gluon.jit
+    def fill(self, n, desc, at):
+        """Producer: wait until the slot is empty, then ask the copy engine for the block at ``at``."""
+        slot = n % self.SLOTS
+        mbarrier.wait(self.empty.index(slot), ((n // self.SLOTS) & 1) ^ 1)  # of a fresh barrier, phase 1 has passed
+        mbarrier.expect(self.full.index(slot), desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(desc, at, self.full.index(slot), self.tiles.index(slot))
+
+    @gluon.jit
+    def wait(self, n, ROWS: gl.constexpr, COLS: gl.constexpr):
+        """Consumer: tile n, [ROWS, COLS] in shared memory, once it is there."""
+        slot = n % self.SLOTS
+        mbarrier.wait(self.full.index(slot), (n // self.SLOTS) & 1)
+        return self.tiles.index(slot).reshape([ROWS, COLS])
+
+    @gluon.jit
+    def release(self, n):
+        """Consumer: done with tile n."""
+        mbarrier.arrive(self.empty.index(n % self.SLOTS), count=1)
+
+
+@gluon.jit
+def make_ring(desc, SLOTS: gl.constexpr, READERS: gl.constexpr):
+    """A ring for blocks of ``desc``, each read by READERS warpgroups."""
+    tiles = gl.allocate_shared_memory(
+        desc.dtype, [SLOTS, 1, 1, desc.block_type.shape[2], desc.block_type.shape[3]], desc.layout
+    )
+    return Ring(tiles, barriers(SLOTS, 1), barriers(SLOTS, READERS), SLOTS)
+
+
+@aggregate
+class Queue:
+    """Messages of four numbers from the producer to the consumers; two may be under way."""
+
+    numbers: gl.shared_memory_descriptor
+    full: gl.shared_memory_descriptor
+    empty: gl.shared_memory_descriptor
+
+    @gluon.constexpr_function
+    def __init__(self, numbers, full, empty):
+        self.numbers = numbers
+        self.full = full
+        self.empty = empty
+
+    @gluon.jit
+    def put(self, n, message):
+        """Producer: send message n."""
+        layout: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+        mbarrier.wait(self.empty.index(n % 2), ((n // 2) & 1) ^ 1)
+        for i in gl.static_range(4):
+            self.numbers.index(n % 2 * 4 + i).store(gl.full([1], 0, gl.int32, layout) + message[i])
+        mbarrier.arrive(self.full.index(n % 2), count=1)
+
+    @gluon.jit
+    def get(self, n):
+        """Consumer: message n, once it is there."""
+        layout: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+        mbarrier.wait(self.full.index(n % 2), (n // 2) & 1)
+        first = gl.max(self.numbers.index(n % 2 * 4).load(layout), 0)
+        second = gl.max(self.numbers.index(n % 2 * 4 + 1).load(layout), 0)
+        third = gl.max(self.numbers.index(n % 2 * 4 + 2).load(layout), 0)
+        fourth = gl.max(self.numbers.index(n % 2 * 4 + 3).load(layout), 0)
+        mbarrier.arrive(self.empty.index(n % 2), count=1)
+        return first, second, third, fourth
+
+
+@gluon.jit
+def make_queue(READERS: gl.constexpr):
+    """A queue that READERS warpgroups read, each of them every message."""
+    numbers = gl.allocate_shared_memory(gl.int32, [8, 1], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    return Queue(numbers, barriers(2, 1), barriers(2, READERS))
+
+
+@aggregate
+class Turns:
+    """Ping-pong: warpgroups issue their products one after another, the first of them first."""
+
+    mine: gl.shared_memory_descriptor
+    GROUPS: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(self, mine, GROUPS):
+        self.mine = mine
+        self.GROUPS = gl.constexpr(GROUPS)
+
+    @gluon.jit
+    def take(self, n, ME: gl.constexpr):
+        """Wait for turn n of warpgroup ME."""
+        mbarrier.wait(self.mine.index(ME), (n & 1) ^ (1 if ME == 0 else 0))
+
+    @gluon.jit
+    def give(self, ME: gl.constexpr):
+        """Let the next warpgroup issue."""
+        mbarrier.arrive(self.mine.index((ME + 1) % self.GROUPS), count=1)
+
+
+@gluon.jit
+def make_turns(GROUPS: gl.constexpr):
+    """Turns of so many warpgroups."""
+    return Turns(barriers(GROUPS, 1), GROUPS)

@@ -1,0 +1,205 @@
+"""Rungs 7 to 9, in Gluon: warps with different work, two products in flight, warpgroups that take turns.
+
+One warp (the producer) asks the copy engine for tiles; warpgroups of 128 threads (the consumers), each with 64 rows of Q,
+multiply and take the softmax. Sources: FlashAttention-3 (arXiv 2407.08608): Algorithm 1 is ``OVERLAP=False``, Algorithm 2,
+where S of the next block is issued before P V of this one, ``OVERLAP=True``; section 3.2 is ``PING_PONG``.
+"""
+
+from course_lib.kernels import fence_async_shared, gl, gluon, tma, warpgroup_mma, warpgroup_mma_wait
+from course_lib.kernels.hopper.rings import make_queue, make_ring, make_turns
+
+ROWS = gl.constexpr(64)  # of Q for a consumer: wgmma multiplies 64 rows
+LOG2E = gl.constexpr(1.4426950408889634)
+
+
+@gluon.jit
+def _tile(t, blocks, heads, at_once, CAUSAL: gl.constexpr):
+    """(head, block of rows) of tile t: ``at_once`` heads, whose K and V fit L2; of these the longest rows first."""
+    first = t // (at_once * blocks) * at_once
+    here = gl.minimum(at_once, heads - first)
+    rest = t - first * blocks
+    block = rest // here
+    if CAUSAL:
+        block = blocks - 1 - block
+    return first + rest % here, block
+
+
+@gluon.jit
+def _producer(
+    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr, q_desc, k_desc, v_desc, q_rings, k_ring, v_ring,
+    queue, counter_ptr, blocks, heads, per_batch, group, at_once, n_k, offset,
+):  # fmt: skip
+    """Choose this program's tiles of O; ask for their tiles of Q, K and V as far ahead as the rings allow."""
+    t, n, step = gl.program_id(0), 0, 0
+    while t < blocks * heads:
+        following = gl.num_programs(0) + gl.atomic_add(counter_ptr, 1)  # needed only after this tile's copies
+        head, block = _tile(t, blocks, heads, at_once, CAUSAL)
+        b, h, start, end = head // per_batch, head % per_batch, block * BLOCK_M, n_k
+        if CAUSAL:
+            end = gl.maximum(0, gl.minimum(n_k, start + BLOCK_M + offset))
+        total = (end + BLOCK_N - 1) // BLOCK_N
+        queue.put(n, (b, h, start, total))
+        for i in gl.static_range(len(q_rings)):
+            q_rings[i].fill(n, q_desc, [b, h, start + i * ROWS, 0])
+        for j in range(total - 1, -1, -1):
+            k_ring.fill(step, k_desc, [b, h // group, j * BLOCK_N, 0])
+            v_ring.fill(step, v_desc, [b, h // group, j * BLOCK_N, 0])
+            step += 1
+        t, n = following, n + 1
+    queue.put(n, (0, 0, 0, -1))  # no more tiles
+
+
+@gluon.jit
+def _softmax(
+    s, m, l, rows, j, clear, n_k, offset, scale, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr, layout: gl.constexpr
+):
+    """(P, m, l, correction) after block j of keys: the online softmax, in powers of two."""
+    if j >= clear:
+        keys = j * BLOCK_N + gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, layout))
+        seen = (keys < n_k)[None, :]
+        if CAUSAL:
+            seen = seen & (keys[None, :] <= rows[:, None] + offset)
+        s = gl.where(seen, s, -float("inf"))
+    m_new = gl.maximum(m, gl.max(s, 1))
+    shift = gl.where(m_new > -float("inf"), m_new * scale, 0.0)  # a row may have seen no key yet
+    p = gl.exp2(s * scale - shift[:, None])
+    correction = gl.exp2(m * scale - shift)
+    return p, m_new, l * correction + gl.sum(p, 1), correction
+
+
+@gluon.jit
+def _scores(q, k, BLOCK_N: gl.constexpr, layout: gl.constexpr):
+    """Issue S = Q Kᵀ; the warps go on."""
+    zero = gl.zeros([ROWS, BLOCK_N], gl.float32, layout=layout)
+    return warpgroup_mma(q, k.permute((1, 0)), zero, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def _consumer(
+    ME: gl.constexpr, BLOCK_D: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr, OVERLAP: gl.constexpr,
+    PING_PONG: gl.constexpr, q_ring, k_ring, v_ring, queue, turns, o_desc, L_ptr, per_batch, n_q, n_k, offset, scale,
+):  # fmt: skip
+    """Rows ME · 64 … of each tile of O: S, its softmax, P V, block of keys by block of keys, the last block first."""
+    s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
+    o_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_D, 16])
+    p_layout: gl.constexpr = gl.DotOperandLayout(0, o_layout, 2)
+    n, step = 0, 0
+    b, h, start, total = queue.get(0)
+    while total >= 0:
+        start += ME * ROWS
+        clear = n_k  # keys that all of these rows see
+        if CAUSAL:
+            clear = gl.maximum(0, gl.minimum(n_k, start + offset + 1))
+        clear = clear // BLOCK_N
+        rows = start + gl.arange(0, ROWS, layout=gl.SliceLayout(1, s_layout))
+        m = gl.full([ROWS], -float("inf"), gl.float32, layout=gl.SliceLayout(1, s_layout))
+        l = gl.full([ROWS], 0.0, gl.float32, layout=gl.SliceLayout(1, s_layout))
+        acc = gl.zeros([ROWS, BLOCK_D], gl.float32, layout=o_layout)
+        q = q_ring.wait(n, ROWS, BLOCK_D)
+        if OVERLAP:
+            if total > 0:
+                s_token = _scores(q, k_ring.wait(step, BLOCK_N, BLOCK_D), BLOCK_N, s_layout)
+                s = warpgroup_mma_wait(0, deps=[s_token])
+                k_ring.release(step)
+                p, m, l, correction = _softmax(
+                    s, m, l, rows, total - 1, clear, n_k, offset, scale, BLOCK_N, CAUSAL, s_layout
+                )
+                p = gl.convert_layout(p.to(q.dtype), p_layout)
+                for j in range(total - 2, -1, -1):
+                    k = k_ring.wait(step + 1, BLOCK_N, BLOCK_D)
+                    if PING_PONG:
+                        turns.take(step, ME)
+                    s_token = _scores(q, k, BLOCK_N, s_layout)
+                    o_token = warpgroup_mma(p, v_ring.wait(step, BLOCK_N, BLOCK_D), acc, is_async=True)
+                    if PING_PONG:
+                        turns.give(ME)
+                    s = warpgroup_mma_wait(1, deps=[s_token])  # S is there; P V may still be under way
+                    k_ring.release(step + 1)
+                    p, m, l, correction = _softmax(
+                        s, m, l, rows, j, clear, n_k, offset, scale, BLOCK_N, CAUSAL, s_layout
+                    )
+                    p = gl.convert_layout(p.to(q.dtype), p_layout)
+                    acc = warpgroup_mma_wait(0, deps=[o_token])
+                    v_ring.release(step)
+                    acc = acc * gl.convert_layout(correction, gl.SliceLayout(1, o_layout))[:, None]
+                    step += 1
+                v = v_ring.wait(step, BLOCK_N, BLOCK_D)
+                if PING_PONG:
+                    turns.take(step, ME)
+                o_token = warpgroup_mma(p, v, acc, is_async=True)
+                if PING_PONG:
+                    turns.give(ME)
+                acc = warpgroup_mma_wait(0, deps=[o_token])
+                v_ring.release(step)
+                step += 1
+        else:
+            for j in range(total - 1, -1, -1):
+                s_token = _scores(q, k_ring.wait(step, BLOCK_N, BLOCK_D), BLOCK_N, s_layout)
+                s = warpgroup_mma_wait(0, deps=[s_token])
+                k_ring.release(step)
+                p, m, l, correction = _softmax(s, m, l, rows, j, clear, n_k, offset, scale, BLOCK_N, CAUSAL, s_layout)
+                p = gl.convert_layout(p.to(q.dtype), p_layout)
+                acc = acc * gl.convert_layout(correction, gl.SliceLayout(1, o_layout))[:, None]
+                o_token = warpgroup_mma(p, v_ring.wait(step, BLOCK_N, BLOCK_D), acc, is_async=True)
+                acc = warpgroup_mma_wait(0, deps=[o_token])
+                v_ring.release(step)
+                step += 1
+        l = gl.where(m > -float("inf"), l, 1.0)  # a row that saw no key: its acc is 0 and its L is -inf
+        inverse = gl.convert_layout(1 / l, gl.SliceLayout(1, o_layout))
+        q.store((acc * inverse[:, None]).to(q.dtype))  # these rows of Q are done with: their place takes those of O
+        fence_async_shared()
+        tma.async_copy_shared_to_global(o_desc, [b, h, start, 0], q_ring.tiles.index(n % q_ring.SLOTS))
+        L = m * (scale / LOG2E) + gl.log2(l) / LOG2E
+        gl.store(L_ptr + (b * per_batch + h).to(gl.int64) * n_q + rows, L, mask=rows < n_q)
+        tma.store_wait(0)
+        q_ring.release(n)
+        n += 1
+        b, h, start, total = queue.get(n)
+
+
+@gluon.jit(do_not_specialize=["heads", "per_batch", "group", "at_once", "n_q", "n_k", "offset"])
+def specialised_kernel(
+    q_desc, k_desc, v_desc, o_desc, L_ptr, counter_ptr, heads, per_batch, group, at_once, n_q, n_k, offset, scale,
+    BLOCK_D: gl.constexpr, BLOCK_N: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    OVERLAP: gl.constexpr, PING_PONG: gl.constexpr,
+):  # fmt: skip
+    """A persistent program: tiles of CONSUMERS × 64 rows, the next one from a counter in memory (0 at the start).
+
+    q and o [B, H, Nq, D], k and v [B, H / group, Nk, D] by descriptors of [1, 1, 64 or BLOCK_N, BLOCK_D] blocks; L [B, H, Nq].
+    2 consumers have 240 registers a thread, 3 have 160; the producer gives most of its own away.
+    """
+    BLOCK_M: gl.constexpr = CONSUMERS * ROWS
+    blocks = gl.cdiv(n_q, BLOCK_M)
+    k_ring, v_ring = make_ring(k_desc, STAGES, CONSUMERS), make_ring(v_desc, STAGES, CONSUMERS)
+    q0, q1 = make_ring(q_desc, 2, 1), make_ring(q_desc, 2, 1)
+    q2 = q1
+    if CONSUMERS == 3:
+        q2 = make_ring(q_desc, 2, 1)
+    queue = make_queue(CONSUMERS)
+    # Last: to what is allocated later the compiler would give the place of barriers for which nobody waits (where there is
+    # no ping-pong), and the copy engine would write into them.
+    turns = make_turns(CONSUMERS)
+    fence_async_shared()  # the copy engine sees the barriers
+    mine = (k_ring, v_ring, queue, turns, o_desc, L_ptr, per_batch, n_q, n_k, offset, scale)
+    asked = (k_ring, v_ring, queue, counter_ptr, blocks, heads, per_batch, group, at_once, n_k, offset)
+    if CONSUMERS == 2:
+        gl.warp_specialize(
+            [
+                (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, OVERLAP, PING_PONG, q0) + mine),
+                (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, OVERLAP, PING_PONG, q1) + mine),
+                (_producer, (BLOCK_M, BLOCK_N, CAUSAL, q_desc, k_desc, v_desc, (q0, q1)) + asked),
+            ],
+            [4, 4],
+            [240, 24],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, OVERLAP, PING_PONG, q0) + mine),
+                (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, OVERLAP, PING_PONG, q1) + mine),
+                (_consumer, (2, BLOCK_D, BLOCK_N, CAUSAL, OVERLAP, PING_PONG, q2) + mine),
+                (_producer, (BLOCK_M, BLOCK_N, CAUSAL, q_desc, k_desc, v_desc, (q0, q1, q2)) + asked),
+            ],
+            [4, 4, 4],
+            [160, 160, 32],
+        )

@@ -1,0 +1,102 @@
+"""``make bench``: the ladder of forward kernels beside its peers on this GPU, as a table, as a record, and in the README.
+
+python -m course_lib.recordings.bench            # measure, print, record, and write the README's table
+python -m course_lib.recordings.bench --readme   # only the README's table, from the record
+"""
+
+import argparse
+import math
+import re
+import sys
+from collections.abc import Sequence
+
+from course_lib import data, measure, runtime
+from course_lib.data import DATA
+from course_lib.recordings.hopper import LENGTHS, forward_ladder
+from course_lib.tables import Table
+
+RECORD, SHOWN_DEVICE = "forward_ladder", "nvidia-h200"
+CELLS = (1024, 4096, 16_384)  # the lengths of the README's twelve cells
+README = DATA.parent / "README.md"
+BLOCK = re.compile(r"(?<=<!-- bench -->\n).*?(?=<!-- /bench -->)", re.S)
+SHOWN = ("attention()", "cuDNN", "FA2", "standard")
+
+
+def rates(record: data.Measured) -> dict[tuple[str, int, bool, int], float]:
+    """TFLOP/s by (algorithm, d, causal, N)."""
+    return {(row["algorithm"], row["d"], row["causal"], row["n"]): row["tflops"] for row in record.rows}
+
+
+def ratios(record: data.Measured, name: str, to: str, lengths: Sequence[int] = CELLS) -> list[float]:
+    """How many times as fast ``name`` is as ``to``, over d, mask and ``lengths``."""
+    rate = rates(record)
+    return [rate[name, *cell] / rate[to, *cell] for cell in _cells(lengths)]
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def _cells(lengths: Sequence[int]) -> list[tuple[int, bool, int]]:
+    return [(d, causal, n) for d in (64, 128) for causal in (False, True) for n in lengths]
+
+
+def table(record: data.Measured, lengths: Sequence[int] = LENGTHS) -> Table:
+    """TFLOP/s of every algorithm in every cell, and the geometric mean of its ratios to cuDNN."""
+    rate = rates(record)
+    cells = _cells(lengths)
+    names = list(dict.fromkeys(row["algorithm"] for row in record.rows))
+    headers = ["TFLOP/s", *(f"{d}{' causal' if causal else ''} {n:,}" for d, causal, n in cells), "× cuDNN"]
+    rows = [
+        [
+            name,
+            *(round(rate[name, *cell]) for cell in cells),
+            f"{geometric_mean(ratios(record, name, 'cuDNN', lengths)):.2f}",
+        ]
+        for name in names
+    ]
+    return Table(headers, rows)
+
+
+def readme_table(record: data.Measured) -> str:
+    """The README's table in Markdown: the twelve cells, and what they come to."""
+    rate = rates(record)
+    lines = ["| head size | mask | N | attention() | cuDNN | FlashAttention-2 | plain torch |", "| --- " * 7 + "|"]
+    for d, causal, n in _cells(CELLS):
+        cells = [f"{rate[name, d, causal, n]:,.0f}" for name in SHOWN]
+        lines.append(f"| {d} | {'causal' if causal else 'none'} | {n:,} | {' | '.join(cells)} |")
+    against = {name: ratios(record, "attention()", name) for name in ("cuDNN", "FA2")}
+    cudnn, fa2 = (f"{geometric_mean(x):.2f} × ({min(x):.2f} to {max(x):.2f})" for x in against.values())
+    made = record.provenance
+    note = (
+        f"`attention()`, forward, in TFLOP/s: bf16, 16,384 tokens, 2,048 numbers each. In the geometric mean {cudnn} as fast as\n"
+        f"cuDNN and {fa2} as FlashAttention-2, which PyTorch brings. Measured {made['date'][:10]} on an {made['device']} with\n"
+        f"torch {made['versions']['torch'].split('+')[0]} and triton {made['versions']['triton']} by `{made['command']}`, all in one run."
+    )
+    return "\n".join([note, "", *lines]) + "\n"
+
+
+def write_readme(record: data.Measured) -> None:
+    text = README.read_text(encoding="utf-8")
+    README.write_text(BLOCK.sub(lambda _: readme_table(record), text), encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m course_lib.recordings.bench", description="The ladder beside its peers."
+    )
+    parser.add_argument("--readme", action="store_true", help="only write the README's table from the record")
+    if not parser.parse_args().readme:
+        if runtime.lane() != "GPU" or runtime.architecture() != 90:
+            print("make bench needs a Hopper GPU (H100, H200): the last rungs are made for it", file=sys.stderr)
+            return 1
+        measure.record(RECORD, forward_ladder(), command="make bench")
+        record = data.measured(measure.device_slug(), RECORD)
+        for lengths in (LENGTHS[:3], LENGTHS[3:]):
+            print(table(record, lengths), end="\n\n")
+    write_readme(data.measured(SHOWN_DEVICE, RECORD))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

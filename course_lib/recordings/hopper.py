@@ -1,0 +1,112 @@
+"""The ladder of lecture 10: every rung beside its peers, and what blocks, warps and stages do to three of them."""
+
+import itertools
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Any
+
+import torch
+
+from course_lib import measure
+from course_lib.attention import attention
+from course_lib.kernels.hopper import RUNGS, Rung, forward
+from course_lib.peers import FUSED, fused, plain_attention
+from course_lib.recordings.training import HIDDEN, TOKENS
+
+LENGTHS = (512, 1024, 2048, 4096, 8192, 16_384)
+FLOOR = 1.6e-2  # what bf16 may add to twice the error of plain torch
+
+
+def _inputs(d: int, n: int) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(TOKENS // n, HIDDEN // d, n, d, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
+
+
+def _rate(n: int, causal: bool, seconds: float) -> float:
+    """TFLOP/s as the papers count: 4 N² d a head, half of it under a causal mask."""
+    return 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1) / seconds / 1e12
+
+
+def _compile_together(jobs: Iterable[tuple[Rung, int, bool]]) -> None:
+    """Fill Triton's cache from as many processes as there are cores; who cannot compile fails again, in its turn."""
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
+        for done in [pool.submit(_launch_once, *job) for job in jobs]:
+            done.exception()
+
+
+def _launch_once(rung: Rung, d: int, causal: bool) -> None:
+    x = torch.randn(1, 16, 1024, d, device="cuda", dtype=torch.bfloat16)
+    forward(rung, x, x, x, causal)
+    torch.cuda.synchronize()
+
+
+def forward_ladder() -> list[dict[str, Any]]:
+    """bf16, 16,384 tokens of 2,048 numbers, N = 512 … 16k: every rung, attention(), cuDNN, FA2 and plain torch, in turns.
+
+    Each answer is held against float64 first: at most twice plain torch's error and a floor, in the first and the last
+    head. Raises RuntimeError where one is not.
+    """
+    shapes = list(itertools.product((64, 128), (False, True), LENGTHS))
+    _compile_together(itertools.product(RUNGS.values(), (64, 128), (False, True)))
+    rows = []
+    for d, causal, n in measure.progress(shapes, "d, causal, N"):
+        q, k, v = _inputs(d, n)
+        calls: dict[str, Callable[[], Any]] = {
+            "standard": partial(plain_attention, q, k, v, causal),
+            **{name: partial(fused, name, q, k, v, causal) for name in FUSED},
+            **{name: partial(forward, name, q, k, v, causal) for name in RUNGS},
+            "attention()": partial(attention, q, k, v, causal=causal),
+        }
+        a, b, c = (torch.stack([x[0, 0], x[-1, -1]]) for x in (q, k, v))
+        oracle = plain_attention(a.double(), b.double(), c.double(), causal)
+        plain = measure.max_error(plain_attention(a, b, c, causal), oracle)
+        errors = {}
+        for name, call in calls.items():
+            output = call()
+            o = output[0] if isinstance(output, tuple) else output
+            errors[name] = measure.max_error(torch.stack([o[0, 0], o[-1, -1]]), oracle)
+            del output, o
+            if errors[name] > 2 * plain + FLOOR:
+                raise RuntimeError(f"{name} is wrong at d = {d}, causal = {causal}, N = {n}: error {errors[name]:.1e}")
+        for name, time in measure.seconds_in_turns(calls).items():
+            row = {"algorithm": name, "d": d, "causal": causal, "n": n, "seconds": time.median, "quarter": time.quarter}
+            row |= {"three_quarters": time.three_quarters, "tflops": round(_rate(n, causal, time.median), 1)}
+            rows.append(row | {"max_error": errors[name], "plain_error": plain})
+        del calls, q, k, v
+        torch.cuda.empty_cache()
+    return rows
+
+
+def forward_blocks() -> list[dict[str, Any]]:
+    """bf16, N = 4,096: TFLOP/s of three rungs over blocks, warps and stages; 0 where they do not fit the SM."""
+    tilings = list(itertools.product((64, 128), (32, 64, 128), (4, 8), (2, 3, 4)))
+    rungs = {
+        (name, tiling): RUNGS[name]._replace(
+            blocks=(tiling[:2],) * 2, num_warps=(tiling[2],) * 2, num_stages=(tiling[3],) * 2
+        )
+        for name in ("tuned", "split", "TMA")
+        for tiling in tilings
+    }
+    _compile_together(itertools.product(rungs.values(), (64, 128), (False, True)))
+    rows, n = [], 4096
+    for d, causal in measure.progress(list(itertools.product((64, 128), (False, True))), "d, causal"):
+        q, k, v = _inputs(d, n)
+        right = plain_attention(q[:1, :1], k[:1, :1], v[:1, :1], causal)
+        calls: dict[str, Callable[[], Any]] = {}
+        for (name, tiling), rung in rungs.items():
+            call = partial(forward, rung, q, k, v, causal)
+            try:
+                if measure.max_error(call()[0][:1, :1], right) < FLOOR:
+                    calls[str((name, *tiling))] = call
+            except ValueError:  # more shared memory than an SM has
+                continue
+        times = measure.seconds_in_turns(calls, rounds=5, turn=2e-3)
+        for name, (block_m, block_n, warps, stages) in rungs:
+            key = str((name, block_m, block_n, warps, stages))
+            row = {"algorithm": name, "d": d, "causal": causal, "n": n, "block_m": block_m, "block_n": block_n}
+            row |= {"num_warps": warps, "num_stages": stages}
+            rows.append(row | {"tflops": round(_rate(n, causal, times[key].median), 1) if key in times else 0.0})
+    return rows
