@@ -92,7 +92,7 @@ def launch_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, offset: int, scale: float, softcap: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(o, L) for arguments that ``attention`` has checked; a ``softcap`` of 0 is none."""
-    if _portable_because(q, k, v, scale, softcap):
+    if _portable_because(q, k, v, causal, scale, softcap):
         return launch_portable(q, k, v, causal, offset, scale, softcap)
     n_q, n_k, d = q.shape[2], k.shape[2], q.shape[3]
     o, L = _outputs(q)
@@ -209,7 +209,7 @@ def kernel_choice(
     """Which forward kernel ``attention`` takes for these arguments, in a sentence; raises as ``attention`` does."""
     _check(q, k, v, causal, scale, softcap, 0)
     scale = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
-    why = _portable_because(q, k, v, scale, softcap or 0.0)
+    why = _portable_because(q, k, v, causal, scale, softcap or 0.0)
     if why:
         x = _blocks("forward", q, causal)
         tiles = f"{x.block_m}×{x.block_n} blocks, {x.num_warps} warps, {x.num_stages} stages"
@@ -219,13 +219,17 @@ def kernel_choice(
     return f"{rung.name} (Gluon, Hopper): {tiles}"
 
 
-def _portable_because(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, softcap: float) -> str:
-    """Why Hopper's kernel cannot serve this call; '' if it can."""
+def _portable_because(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float, softcap: float
+) -> str:
+    """Why the portable kernel serves this call; '' if Hopper's does."""
     if softcap:
         return "it has no softcap"
     if not q.numel() or not k.numel():
         return "there is nothing to multiply"
-    return "it needs a positive scale" if scale <= 0 else hopper.refusal(q, k, v)
+    if scale <= 0:
+        return "it needs a positive scale"
+    return hopper.refusal(q, k, v) or hopper.too_small(q, causal, k.shape[2])
 
 
 def _strides(*tensors: torch.Tensor) -> tuple[int, list[int]]:

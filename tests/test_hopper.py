@@ -93,7 +93,7 @@ def test_every_tiling_of_the_specialised_kernel(rung, tiling) -> None:
 
 @pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")
 def test_attention_takes_hoppers_kernel_or_says_why_not() -> None:
-    q, k, v = inputs(2, 4, 2, 300, 500, 128, torch.bfloat16)
+    q, k, v = inputs(2, 80, 40, 300, 500, 128, torch.bfloat16)
     assert (
         kernel_choice(q, k, v)
         == "overlap (Gluon, Hopper): 2 warpgroups with 64 queries each, 128 keys a block, 2 slots"
@@ -105,12 +105,14 @@ def test_attention_takes_hoppers_kernel_or_says_why_not() -> None:
         assert why in kernel_choice(q, k, v, **refused)
     assert "it needs float16 or bfloat16" in kernel_choice(q.float(), k.float(), v.float())
     assert "the head size is 32" in kernel_choice(*(x[..., :32].contiguous() for x in (q, k, v)))
-    odd = torch.empty(2, 2, 500, 129, device=DEVICE, dtype=torch.bfloat16)[..., :128]
+    assert "100 queries are few for its tiles of 128" in kernel_choice(q[:, :, :100], k, v)
+    assert "240 tiles of 192 queries are few for" in kernel_choice(*inputs(1, 80, 40, 512, 512, 64, torch.float16))
+    odd = torch.empty(2, 40, 500, 129, device=DEVICE, dtype=torch.bfloat16)[..., :128]
     assert "the rows of k and v do not start on 16 bytes" in kernel_choice(q, odd, odd)
-    one = k[:, :1].expand(2, 2, 500, 128)  # a stride of 0
+    one = k[:, :1].expand(2, 40, 500, 128)  # a stride of 0
     assert "the rows of k do not start" in kernel_choice(q, one, v)
     for d in (40, 72, 96, 128):  # head sizes between those of the blocks, and strides that are not the shape's
-        x = torch.randn(2, 300, 3, 4, d, device=DEVICE, dtype=torch.bfloat16)
+        x = torch.randn(2, 520, 3, 96, d, device=DEVICE, dtype=torch.bfloat16)
         a, b, c = (x[:, :, i].transpose(1, 2) for i in range(3))
         assert "Hopper" in kernel_choice(a, b, c).split(";")[0]
         right, _ = definition(a.double(), b.double(), c.double(), causal=True)

@@ -148,6 +148,20 @@ def best(d: int, causal: bool, n_k: int) -> tuple[Rung, Tiling]:
     return _PING_PONG, _TILINGS[64]
 
 
+def too_small(q: torch.Tensor, causal: bool, n_k: int) -> str:
+    """Why the portable kernel, whose tiles are smaller, is faster for this q [B, H, Nq, D]; '' if it is not.
+
+    The limits are from short runs on an H200: tiles for each SM that repay the specialised kernel's start.
+    """
+    b, h, n_q, d = q.shape
+    shortest, waves = (512, 4.0) if d <= 64 else (128, 1.5 if causal else 0.0)
+    rows = 64 * best(d, causal, n_k)[1].consumers
+    tiles, sms = triton.cdiv(n_q, rows) * b * h, runtime.multiprocessors()
+    if n_q < shortest:
+        return f"{n_q} queries are few for its tiles of {rows}"
+    return f"{tiles} tiles of {rows} queries are few for {sms} SMs" if tiles < waves * sms else ""
+
+
 def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str:
     """Why the specialised kernel cannot take these [B, H, N, D] tensors on this GPU; '' if it can."""
     if runtime.lane() != "GPU" or runtime.architecture(q.device) != 90:
