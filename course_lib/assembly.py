@@ -14,7 +14,7 @@ class CompileError(RuntimeError):
 
 def opcodes(ptx: str) -> Counter[str]:
     """How often each opcode of PTX stands in the program, inline assembly included."""
-    return Counter(re.findall(r"(?:^|[;{]|@!?%?\w+)[ \t]*([a-z]\w*(?:(?:\.|::)\w+)+)(?=\s)", ptx, flags=re.M))
+    return Counter(re.findall(r"(?:^|[;{]|@!?%?\w+)[ \t]*([a-z]\w*(?:(?:\.|::)\w+)+)(?=[\s;])", ptx, flags=re.M))
 
 
 def warp_grid(ttgir: str) -> str:

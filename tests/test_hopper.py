@@ -6,7 +6,7 @@ from rule import definition
 
 from course_lib import compiled, measure, runtime
 from course_lib.attention import attention, kernel_choice
-from course_lib.kernels.hopper import RUNGS, Tiling, forward, launch_specialised
+from course_lib.kernels.hopper import RUNGS, THREE_STAGES, Tiling, forward, launch_specialised
 
 pytestmark = pytest.mark.kernel
 DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
@@ -84,7 +84,7 @@ def test_every_tiling_of_the_specialised_kernel(rung, tiling) -> None:
     for causal in (False, True):
         q, k, v = inputs(2, 40, 20, 400, 1000, 64, torch.float16)
         o, L = torch.full_like(q, torch.nan), torch.full(q.shape[:3], torch.nan, device=q.device)
-        launch_specialised(q, k, v, o, L, causal, 300, 0.125, Tiling(*tiling), RUNGS[rung])
+        launch_specialised(q, k, v, o, L, causal, 300, 0.125, Tiling(*tiling), rung)
         right, right_L = definition(*(x.double() for x in (q, k, v)), causal=causal, offset=300)
         usual, _ = definition(q, k, v, causal=causal, offset=300)
         assert measure.max_error(o, right) <= 2 * measure.max_error(usual, right) + FLOOR[q.dtype]
@@ -150,6 +150,11 @@ def test_every_rung_compiles_and_none_spills(arch) -> None:
         )
 
 
+def test_a_third_stage_does_not_fit_the_registers() -> None:
+    two, three = compiled.inspect_all([(forward, (rung, *[meta(128)] * 3), {}) for rung in ("overlap", THREE_STAGES)])
+    assert two.spilled_bytes == 0 < three.spilled_bytes
+
+
 X = torch.randn(1, 2, 8, 16, device=DEVICE)
 
 
@@ -166,7 +171,7 @@ X = torch.randn(1, 2, 8, 16, device=DEVICE)
             "overlap",
             (X, X, X),
             ValueError,
-            "rung is 'overlap', but it needs a Hopper GPU" if not HOPPER else "the head size is 16",
+            f"rung is 'overlap', but it needs {'float16' if HOPPER else 'a Hopper GPU'}",
         ),
         ("TMA", (X, X[:, :, :0], X[:, :, :0]), ValueError, "k is empty"),
     ],

@@ -22,6 +22,7 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "registers": formats.registers,
     "forward_ladder": hopper.forward_ladder,
     "forward_blocks": hopper.forward_blocks,
+    "ring": hopper.ring,
     "full_stack": ladder.full_stack,
 }
 WITHOUT_GPU = ("full_stack",)  # measured on machines without one, too

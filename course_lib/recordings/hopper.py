@@ -12,7 +12,7 @@ import torch
 
 from course_lib import measure
 from course_lib.attention import attention
-from course_lib.kernels.hopper import RUNGS, Rung, forward
+from course_lib.kernels.hopper import RUNGS, THREE_STAGES, Rung, forward
 from course_lib.peers import FUSED, fused, plain_attention
 from course_lib.recordings.training import HIDDEN, TOKENS
 
@@ -44,13 +44,13 @@ def _launch_once(rung: Rung, d: int, causal: bool) -> None:
 
 
 def forward_ladder() -> list[dict[str, Any]]:
-    """bf16, 16,384 tokens of 2,048 numbers, N = 512 … 16k: every rung, attention(), cuDNN, FA2 and plain torch, in turns.
+    """bf16, 16,384 tokens of 2,048 numbers, N = 512 … 16k: every rung, three stages, attention(), cuDNN, FA2 and plain torch, in turns.
 
     Each answer is held against float64 first: at most twice plain torch's error and a floor, in the first and the last
     head. Raises RuntimeError where one is not.
     """
     shapes = list(itertools.product((64, 128), (False, True), LENGTHS))
-    _compile_together(itertools.product(RUNGS.values(), (64, 128), (False, True)))
+    _compile_together(itertools.product((*RUNGS.values(), THREE_STAGES), (64, 128), (False, True)))
     rows = []
     for d, causal, n in measure.progress(shapes, "d, causal, N"):
         q, k, v = _inputs(d, n)
@@ -58,6 +58,7 @@ def forward_ladder() -> list[dict[str, Any]]:
             "standard": partial(plain_attention, q, k, v, causal),
             **{name: partial(fused, name, q, k, v, causal) for name in FUSED},
             **{name: partial(forward, name, q, k, v, causal) for name in RUNGS},
+            THREE_STAGES.name: partial(forward, THREE_STAGES, q, k, v, causal),
             "attention()": partial(attention, q, k, v, causal=causal),
         }
         a, b, c = (torch.stack([x[0, 0], x[-1, -1]]) for x in (q, k, v))
@@ -109,4 +110,19 @@ def forward_blocks() -> list[dict[str, Any]]:
             row = {"algorithm": name, "d": d, "causal": causal, "n": n, "block_m": block_m, "block_n": block_n}
             row |= {"num_warps": warps, "num_stages": stages}
             rows.append(row | {"tflops": round(_rate(n, causal, times[key].median), 1) if key in times else 0.0})
+    return rows
+
+
+def ring() -> list[dict[str, Any]]:
+    """Column sums of 1.04 GB of fp16, one program an SM, through rings of 1 … 24 tiles of 8 KB: seconds, GB/s, error."""
+    from course_lib.kernels.hopper.pieces import ring_sums
+
+    programs = torch.cuda.get_device_properties("cuda").multi_processor_count
+    x = torch.randn(programs * 64 * 960, 64, device="cuda", dtype=torch.float16)
+    oracle, rows = x.double().sum(0), []
+    for slots in measure.progress((1, 2, 3, 4, 6, 8, 12, 16, 24), "slots"):
+        error = measure.max_error(ring_sums(x, slots), oracle)
+        time = measure.seconds(partial(ring_sums, x, slots), repeats=15, graph=True).median
+        row = {"slots": slots, "tile_bytes": 64 * 64 * 2, "programs": programs, "bytes": x.numel() * 2, "seconds": time}
+        rows.append(row | {"gb_per_s": round(x.numel() * 2 / time / 1e9, 1), "max_error": error})
     return rows

@@ -27,27 +27,33 @@ class Rung(NamedTuple):
     split: bool = True
     descriptors: bool = False
     persistent: bool = False
+    programs_an_sm: tuple[int, int] = (2, 1)
     specialised: bool = False
-    overlap: bool = False
+    in_flight: int = 1
     ping_pong: bool = False
 
 
 _PLAIN = Rung("Online", "the kernel of lecture 05, for many heads", exp2=False, split=False)
 _EXP2 = _PLAIN._replace(name="exp2", new="powers of two, log2 e folded into the scale", exp2=True)
-_TUNED = _EXP2._replace(
-    name="tuned", new="blocks, warps and stages by measurement", blocks=((128, 64), (64, 64)), num_warps=(8, 4)
-)
-_SPLIT = _TUNED._replace(name="split", new="full blocks without a mask, hidden blocks not visited", split=True)
-_TMA = _SPLIT._replace(name="TMA", new="tiles by descriptors", descriptors=True)
+# From here on: the best blocks, warps and stages of a sweep over 36 (recording forward_blocks), for each rung anew.
+_TUNED = _EXP2._replace(name="tuned", new="blocks, warps and stages by measurement")
+_SPLIT = _TUNED._replace(
+    name="split", new="full blocks without a mask, hidden blocks not visited", split=True,
+    blocks=((64, 64), (128, 64)), num_warps=(4, 8),
+)  # fmt: skip
+_TMA = _SPLIT._replace(name="TMA", new="tiles by descriptors", descriptors=True, blocks=((64, 128), (128, 64)))
 _PERSISTENT = _TMA._replace(
-    name="persistent", new="as many programs as SMs, tiles in an order that keeps K and V in L2", persistent=True
+    name="persistent", new="as many programs as SMs hold, tiles in an order that keeps K and V in L2", persistent=True
 )
 _SPECIALISED = Rung("specialised", "a warp that copies, warpgroups that compute", descriptors=True, specialised=True)
-_OVERLAP = _SPECIALISED._replace(name="overlap", new="S of the next block issued before P V of this one", overlap=True)
+_OVERLAP = _SPECIALISED._replace(name="overlap", new="S of the next block issued before P V of this one", in_flight=2)
 _PING_PONG = _OVERLAP._replace(name="ping-pong", new="warpgroups issue their products in turns", ping_pong=True)
 RUNGS = {
     rung.name: rung for rung in (_PLAIN, _EXP2, _TUNED, _SPLIT, _TMA, _PERSISTENT, _SPECIALISED, _OVERLAP, _PING_PONG)
 }
+THREE_STAGES = _OVERLAP._replace(
+    name="three stages", new="S of the block after the next is under way, too", in_flight=3
+)
 SIZES = (16, 32, 64, 128)
 _L2_BYTES = 10e6  # of the 60 MB of an H200, what K and V of a group of heads may take; the fastest of 0, 10, 20, 40
 
@@ -109,14 +115,16 @@ def _launch(rung: Rung, tensors: list[torch.Tensor], L: torch.Tensor, group: int
         return
     from triton.tools.tensor_descriptor import TensorDescriptor
 
-    programs = min(tiles, runtime.multiprocessors()) if rung.persistent else tiles
+    programs = min(tiles, rung.programs_an_sm[large] * runtime.multiprocessors()) if rung.persistent else tiles
+    counter = torch.zeros(1, dtype=torch.int32, device=q.device)
     described = [
         TensorDescriptor.from_tensor(x, [1, rows, d])
         for x, rows in ((q, block_m), (k, block_n), (v, block_n), (o, block_m))
     ]
     launch(
-        descriptor_kernel, (programs,), *described, L, heads, group, _at_once(heads, k[0], group) if rung.persistent else 1,
-        n_q, n_k, offset, scale, D=d, BLOCK_M=block_m, BLOCK_N=block_n, CAUSAL=causal, **options,
+        descriptor_kernel, (programs,), *described, L, counter, heads, group, _at_once(heads, k[0], group) if rung.persistent else 1,
+        n_q, n_k, offset, scale, D=d, BLOCK_M=block_m, BLOCK_N=block_n, CAUSAL=causal,
+        PERSISTENT=rung.persistent, **options,
     )  # fmt: skip
 
 
@@ -208,5 +216,5 @@ def launch_specialised(
         descriptor(q, 64), descriptor(k, tiling.block_n), descriptor(v, tiling.block_n), descriptor(o, 64), L,
         torch.zeros(1, dtype=torch.int32, device=q.device), b * h, h, h // h_k, _at_once(b * h, k[0, 0], h // h_k),
         n_q, n_k, offset, scale * math.log2(math.e), BLOCK_D=block_d, BLOCK_N=tiling.block_n, CONSUMERS=tiling.consumers,
-        STAGES=tiling.stages, CAUSAL=causal, OVERLAP=rung.overlap, PING_PONG=rung.ping_pong, num_warps=4,
+        STAGES=tiling.stages, CAUSAL=causal, IN_FLIGHT=rung.in_flight, PING_PONG=rung.ping_pong, num_warps=4,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rungs 5 and 6, with TMA descriptors: tiles that one thread asks for; a persistent grid with an order of tiles.
+"""Rungs 5 and 6, with TMA descriptors: tiles that one thread asks for; a persistent grid with a queue of tiles.
 
 A descriptor holds a tensor's address, shape and strides; the copy engine turns (head, row, column) into addresses, and rows
 beyond the end are zeros. Sources: FlashAttention-3 (arXiv 2407.08608), section 3.1; Hopper tuning guide, "TMA".
@@ -44,15 +44,16 @@ def _block(
 
 @triton.jit(do_not_specialize=["heads", "group", "at_once", "n_q", "n_k", "offset"])
 def descriptor_kernel(
-    q_desc, k_desc, v_desc, o_desc, L_ptr, heads, group, at_once, n_q, n_k, offset, scale, D: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, L_ptr, counter_ptr, heads, group, at_once, n_q, n_k, offset, scale, D: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr, PERSISTENT: tl.constexpr,
 ):  # fmt: skip
-    """Tiles t = program, program + programs, …: one turn each with as many programs as tiles, a persistent grid with fewer.
+    """A tile a program; or, persistent, tile after tile, the next one from a counter in memory (0 at the start).
 
     q and o [H, Nq, D], k and v [H / group, Nk, D] by descriptors of [1, BLOCK, D] blocks, L [H, Nq].
     """
     blocks = tl.cdiv(n_q, BLOCK_M)
-    for t in range(tl.program_id(0), blocks * heads, tl.num_programs(0)):
+    t = tl.program_id(0)
+    while t < blocks * heads:
         block, head = _tile(t, blocks, heads, at_once, CAUSAL)
         rows = block * BLOCK_M + tl.arange(0, BLOCK_M)
         q = q_desc.load([head, block * BLOCK_M, 0]).reshape(BLOCK_M, D)
@@ -76,3 +77,4 @@ def descriptor_kernel(
         o = (acc / l[:, None]).to(o_desc.dtype)
         o_desc.store([head, block * BLOCK_M, 0], o.reshape(1, BLOCK_M, D))
         tl.store(L_ptr + head.to(tl.int64) * n_q + rows, m / 1.4426950408889634 + tl.log(l), mask=rows < n_q)
+        t = tl.num_programs(0) + tl.atomic_add(counter_ptr, 1) if PERSISTENT else blocks * heads

@@ -1,12 +1,12 @@
 """Rungs 7 to 9, in Gluon: warps with different work, two products in flight, warpgroups that take turns.
 
 One warp (the producer) asks the copy engine for tiles; warpgroups of 128 threads (the consumers), each with 64 rows of Q,
-multiply and take the softmax. Sources: FlashAttention-3 (arXiv 2407.08608): Algorithm 1 is ``OVERLAP=False``, Algorithm 2,
-where S of the next block is issued before P V of this one, ``OVERLAP=True``; section 3.2 is ``PING_PONG``.
+multiply and take the softmax. Sources: FlashAttention-3 (arXiv 2407.08608): Algorithm 1 is ``IN_FLIGHT=1``, Algorithm 2,
+where S of the next block is issued before P V of this one, 2; its appendix B.3 is 3; section 3.2 is ``PING_PONG``.
 """
 
-from course_lib.kernels import fence_async_shared, gl, gluon, tma, warpgroup_mma, warpgroup_mma_wait
-from course_lib.kernels.hopper.rings import make_queue, make_ring, make_turns
+from course_lib.kernels import aggregate, fence_async_shared, gl, gluon, tma, warpgroup_mma, warpgroup_mma_wait
+from course_lib.kernels.hopper.rings import Ring, Turns, make_queue, make_ring, make_turns
 
 ROWS = gl.constexpr(64)  # of Q for a consumer: wgmma multiplies 64 rows
 LOG2E = gl.constexpr(1.4426950408889634)
@@ -49,40 +49,171 @@ def _producer(
     queue.put(n, (0, 0, 0, -1))  # no more tiles
 
 
-@gluon.jit
-def _softmax(
-    s, m, l, rows, j, clear, n_k, offset, scale, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr, layout: gl.constexpr
-):
-    """(P, m, l, correction) after block j of keys: the online softmax, in powers of two."""
-    if j >= clear:
-        keys = j * BLOCK_N + gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, layout))
-        seen = (keys < n_k)[None, :]
-        if CAUSAL:
-            seen = seen & (keys[None, :] <= rows[:, None] + offset)
-        s = gl.where(seen, s, -float("inf"))
-    m_new = gl.maximum(m, gl.max(s, 1))
-    shift = gl.where(m_new > -float("inf"), m_new * scale, 0.0)  # a row may have seen no key yet
-    p = gl.exp2(s * scale - shift[:, None])
-    correction = gl.exp2(m * scale - shift)
-    return p, m_new, l * correction + gl.sum(p, 1), correction
+@aggregate
+class Warpgroup:
+    """What a consumer works with: the rings, its turn, and the four things that it does with a block of keys."""
+
+    k_ring: Ring
+    v_ring: Ring
+    turns: Turns
+    n_k: gl.tensor
+    offset: gl.tensor
+    scale: gl.tensor
+    ME: gl.constexpr
+    BLOCK_D: gl.constexpr
+    BLOCK_N: gl.constexpr
+    CAUSAL: gl.constexpr
+    PING_PONG: gl.constexpr
+    S_LAYOUT: gl.constexpr
+    O_LAYOUT: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(self, k_ring, v_ring, turns, n_k, offset, scale, ME, BLOCK_D, BLOCK_N, CAUSAL, PING_PONG):
+        self.k_ring = k_ring
+        self.v_ring = v_ring
+        self.turns = turns
+        self.n_k = n_k
+        self.offset = offset
+        self.scale = scale
+        self.ME = gl.constexpr(ME)
+        self.BLOCK_D = gl.constexpr(BLOCK_D)
+        self.BLOCK_N = gl.constexpr(BLOCK_N)
+        self.CAUSAL = gl.constexpr(CAUSAL)
+        self.PING_PONG = gl.constexpr(PING_PONG)
+        self.S_LAYOUT = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16]))
+        self.O_LAYOUT = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_D, 16]))
+
+    @gluon.jit
+    def scores(self, q, k):
+        """Issue S = Q Kᵀ; the warps go on."""
+        zero = gl.zeros([ROWS, self.BLOCK_N], gl.float32, layout=self.S_LAYOUT)
+        return warpgroup_mma(q, k.permute((1, 0)), zero, use_acc=False, is_async=True)
+
+    @gluon.jit
+    def softmax(self, s, m, l, rows, j, clear):
+        """(P, m, l, correction) after block j of keys: the online softmax, in powers of two."""
+        if j >= clear:
+            keys = j * self.BLOCK_N + gl.arange(0, self.BLOCK_N, layout=gl.SliceLayout(0, self.S_LAYOUT))
+            seen = (keys < self.n_k)[None, :]
+            if self.CAUSAL:
+                seen = seen & (keys[None, :] <= rows[:, None] + self.offset)
+            s = gl.where(seen, s, -float("inf"))
+        m_new = gl.maximum(m, gl.max(s, 1))
+        shift = gl.where(m_new > -float("inf"), m_new * self.scale, 0.0)  # a row may have seen no key yet
+        p = gl.exp2(s * self.scale - shift[:, None])
+        correction = gl.exp2(m * self.scale - shift)
+        l = l * correction + gl.sum(p, 1)
+        p = gl.convert_layout(p.to(self.k_ring.tiles.dtype), gl.DotOperandLayout(0, self.O_LAYOUT, 2))
+        return p, m_new, l, gl.convert_layout(correction, gl.SliceLayout(1, self.O_LAYOUT))[:, None]
+
+    @gluon.jit
+    def values(self, p, acc, step):
+        """Issue acc + P V for the block of this step, once it is there; the warps go on."""
+        return warpgroup_mma(p, self.v_ring.wait(step, self.BLOCK_N, self.BLOCK_D), acc, is_async=True)
+
+    @gluon.jit
+    def keys(self, step):
+        """K of this step, once it is there."""
+        return self.k_ring.wait(step, self.BLOCK_N, self.BLOCK_D)
+
+    @gluon.jit
+    def take_turn(self, step):
+        if self.PING_PONG:
+            self.turns.take(step, self.ME)
+
+    @gluon.jit
+    def give_turn(self):
+        if self.PING_PONG:
+            self.turns.give(self.ME)
 
 
 @gluon.jit
-def _scores(q, k, BLOCK_N: gl.constexpr, layout: gl.constexpr):
-    """Issue S = Q Kᵀ; the warps go on."""
-    zero = gl.zeros([ROWS, BLOCK_N], gl.float32, layout=layout)
-    return warpgroup_mma(q, k.permute((1, 0)), zero, use_acc=False, is_async=True)
+def _one_after_another(mine, q, acc, m, l, rows, clear, total, step):
+    """S, softmax, P V; S, softmax, P V: the other warpgroups keep the tensor cores busy, or nobody does."""
+    for j in range(total - 1, -1, -1):
+        s_token = mine.scores(q, mine.keys(step))
+        s = warpgroup_mma_wait(0, deps=[s_token])
+        mine.k_ring.release(step)
+        p, m, l, correction = mine.softmax(s, m, l, rows, j, clear)
+        o_token = mine.values(p, acc * correction, step)
+        acc = warpgroup_mma_wait(0, deps=[o_token])
+        mine.v_ring.release(step)
+        step += 1
+    return acc, m, l, step
+
+
+@gluon.jit
+def _overlapped(mine, q, acc, m, l, rows, clear, total, step):
+    """S of the next block is issued before P V of this one: the softmax of the next runs while P V is under way."""
+    if total > 0:
+        s_token = mine.scores(q, mine.keys(step))
+        s = warpgroup_mma_wait(0, deps=[s_token])
+        mine.k_ring.release(step)
+        p, m, l, correction = mine.softmax(s, m, l, rows, total - 1, clear)
+        for j in range(total - 2, -1, -1):
+            k = mine.keys(step + 1)
+            mine.take_turn(step)
+            s_token = mine.scores(q, k)
+            o_token = mine.values(p, acc, step)
+            mine.give_turn()
+            s = warpgroup_mma_wait(1, deps=[s_token])  # S is there; P V may still be under way
+            mine.k_ring.release(step + 1)
+            p, m, l, correction = mine.softmax(s, m, l, rows, j, clear)
+            acc = warpgroup_mma_wait(0, deps=[o_token])
+            mine.v_ring.release(step)
+            acc = acc * correction
+            step += 1
+        mine.take_turn(step)
+        o_token = mine.values(p, acc, step)
+        mine.give_turn()
+        acc = warpgroup_mma_wait(0, deps=[o_token])
+        mine.v_ring.release(step)
+        step += 1
+    return acc, m, l, step
+
+
+@gluon.jit
+def _three_stages(mine, q, acc, m, l, rows, clear, total, step):
+    """As FlashAttention-3's appendix B.3: S of the block after the next is under way, too, during the softmax."""
+    if total < 3:
+        acc, m, l, step = _one_after_another(mine, q, acc, m, l, rows, clear, total, step)
+    else:
+        s_token = mine.scores(q, mine.keys(step))
+        s = warpgroup_mma_wait(0, deps=[s_token])
+        mine.k_ring.release(step)
+        p, m, l, correction = mine.softmax(s, m, l, rows, total - 1, clear)
+        s_token = mine.scores(q, mine.keys(step + 1))
+        for j in range(total - 2, 0, -1):
+            o_token = mine.values(p, acc, step)
+            next_token = mine.scores(q, mine.keys(step + 2))
+            s = warpgroup_mma_wait(2, deps=[s_token])
+            mine.k_ring.release(step + 1)
+            p, m, l, correction = mine.softmax(s, m, l, rows, j, clear)
+            acc = warpgroup_mma_wait(1, deps=[o_token])
+            mine.v_ring.release(step)
+            acc = acc * correction
+            s_token = next_token
+            step += 1
+        o_token = mine.values(p, acc, step)
+        s = warpgroup_mma_wait(1, deps=[s_token])
+        mine.k_ring.release(step + 1)
+        p, m, l, correction = mine.softmax(s, m, l, rows, 0, clear)
+        acc = warpgroup_mma_wait(0, deps=[o_token])
+        mine.v_ring.release(step)
+        o_token = mine.values(p, acc * correction, step + 1)
+        acc = warpgroup_mma_wait(0, deps=[o_token])
+        mine.v_ring.release(step + 1)
+        step += 2
+    return acc, m, l, step
 
 
 @gluon.jit
 def _consumer(
-    ME: gl.constexpr, BLOCK_D: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr, OVERLAP: gl.constexpr,
+    ME: gl.constexpr, BLOCK_D: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr, IN_FLIGHT: gl.constexpr,
     PING_PONG: gl.constexpr, q_ring, k_ring, v_ring, queue, turns, o_desc, L_ptr, per_batch, n_q, n_k, offset, scale,
 ):  # fmt: skip
     """Rows ME · 64 … of each tile of O: S, its softmax, P V, block of keys by block of keys, the last block first."""
-    s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
-    o_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_D, 16])
-    p_layout: gl.constexpr = gl.DotOperandLayout(0, o_layout, 2)
+    mine = Warpgroup(k_ring, v_ring, turns, n_k, offset, scale, ME, BLOCK_D, BLOCK_N, CAUSAL, PING_PONG)
     n, step = 0, 0
     b, h, start, total = queue.get(0)
     while total >= 0:
@@ -91,61 +222,19 @@ def _consumer(
         if CAUSAL:
             clear = gl.maximum(0, gl.minimum(n_k, start + offset + 1))
         clear = clear // BLOCK_N
-        rows = start + gl.arange(0, ROWS, layout=gl.SliceLayout(1, s_layout))
-        m = gl.full([ROWS], -float("inf"), gl.float32, layout=gl.SliceLayout(1, s_layout))
-        l = gl.full([ROWS], 0.0, gl.float32, layout=gl.SliceLayout(1, s_layout))
-        acc = gl.zeros([ROWS, BLOCK_D], gl.float32, layout=o_layout)
+        rows = start + gl.arange(0, ROWS, layout=gl.SliceLayout(1, mine.S_LAYOUT))
+        m = gl.full([ROWS], -float("inf"), gl.float32, layout=gl.SliceLayout(1, mine.S_LAYOUT))
+        l = gl.full([ROWS], 0.0, gl.float32, layout=gl.SliceLayout(1, mine.S_LAYOUT))
+        acc = gl.zeros([ROWS, BLOCK_D], gl.float32, layout=mine.O_LAYOUT)
         q = q_ring.wait(n, ROWS, BLOCK_D)
-        if OVERLAP:
-            if total > 0:
-                s_token = _scores(q, k_ring.wait(step, BLOCK_N, BLOCK_D), BLOCK_N, s_layout)
-                s = warpgroup_mma_wait(0, deps=[s_token])
-                k_ring.release(step)
-                p, m, l, correction = _softmax(
-                    s, m, l, rows, total - 1, clear, n_k, offset, scale, BLOCK_N, CAUSAL, s_layout
-                )
-                p = gl.convert_layout(p.to(q.dtype), p_layout)
-                for j in range(total - 2, -1, -1):
-                    k = k_ring.wait(step + 1, BLOCK_N, BLOCK_D)
-                    if PING_PONG:
-                        turns.take(step, ME)
-                    s_token = _scores(q, k, BLOCK_N, s_layout)
-                    o_token = warpgroup_mma(p, v_ring.wait(step, BLOCK_N, BLOCK_D), acc, is_async=True)
-                    if PING_PONG:
-                        turns.give(ME)
-                    s = warpgroup_mma_wait(1, deps=[s_token])  # S is there; P V may still be under way
-                    k_ring.release(step + 1)
-                    p, m, l, correction = _softmax(
-                        s, m, l, rows, j, clear, n_k, offset, scale, BLOCK_N, CAUSAL, s_layout
-                    )
-                    p = gl.convert_layout(p.to(q.dtype), p_layout)
-                    acc = warpgroup_mma_wait(0, deps=[o_token])
-                    v_ring.release(step)
-                    acc = acc * gl.convert_layout(correction, gl.SliceLayout(1, o_layout))[:, None]
-                    step += 1
-                v = v_ring.wait(step, BLOCK_N, BLOCK_D)
-                if PING_PONG:
-                    turns.take(step, ME)
-                o_token = warpgroup_mma(p, v, acc, is_async=True)
-                if PING_PONG:
-                    turns.give(ME)
-                acc = warpgroup_mma_wait(0, deps=[o_token])
-                v_ring.release(step)
-                step += 1
+        if IN_FLIGHT == 1:
+            acc, m, l, step = _one_after_another(mine, q, acc, m, l, rows, clear, total, step)
+        elif IN_FLIGHT == 2:
+            acc, m, l, step = _overlapped(mine, q, acc, m, l, rows, clear, total, step)
         else:
-            for j in range(total - 1, -1, -1):
-                s_token = _scores(q, k_ring.wait(step, BLOCK_N, BLOCK_D), BLOCK_N, s_layout)
-                s = warpgroup_mma_wait(0, deps=[s_token])
-                k_ring.release(step)
-                p, m, l, correction = _softmax(s, m, l, rows, j, clear, n_k, offset, scale, BLOCK_N, CAUSAL, s_layout)
-                p = gl.convert_layout(p.to(q.dtype), p_layout)
-                acc = acc * gl.convert_layout(correction, gl.SliceLayout(1, o_layout))[:, None]
-                o_token = warpgroup_mma(p, v_ring.wait(step, BLOCK_N, BLOCK_D), acc, is_async=True)
-                acc = warpgroup_mma_wait(0, deps=[o_token])
-                v_ring.release(step)
-                step += 1
+            acc, m, l, step = _three_stages(mine, q, acc, m, l, rows, clear, total, step)
         l = gl.where(m > -float("inf"), l, 1.0)  # a row that saw no key: its acc is 0 and its L is -inf
-        inverse = gl.convert_layout(1 / l, gl.SliceLayout(1, o_layout))
+        inverse = gl.convert_layout(1 / l, gl.SliceLayout(1, mine.O_LAYOUT))
         q.store((acc * inverse[:, None]).to(q.dtype))  # these rows of Q are done with: their place takes those of O
         fence_async_shared()
         tma.async_copy_shared_to_global(o_desc, [b, h, start, 0], q_ring.tiles.index(n % q_ring.SLOTS))
@@ -161,7 +250,7 @@ def _consumer(
 def specialised_kernel(
     q_desc, k_desc, v_desc, o_desc, L_ptr, counter_ptr, heads, per_batch, group, at_once, n_q, n_k, offset, scale,
     BLOCK_D: gl.constexpr, BLOCK_N: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    OVERLAP: gl.constexpr, PING_PONG: gl.constexpr,
+    IN_FLIGHT: gl.constexpr, PING_PONG: gl.constexpr,
 ):  # fmt: skip
     """A persistent program: tiles of CONSUMERS × 64 rows, the next one from a counter in memory (0 at the start).
 
@@ -185,8 +274,8 @@ def specialised_kernel(
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, OVERLAP, PING_PONG, q0) + mine),
-                (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, OVERLAP, PING_PONG, q1) + mine),
+                (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q0) + mine),
+                (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q1) + mine),
                 (_producer, (BLOCK_M, BLOCK_N, CAUSAL, q_desc, k_desc, v_desc, (q0, q1)) + asked),
             ],
             [4, 4],
@@ -195,9 +284,9 @@ def specialised_kernel(
     else:
         gl.warp_specialize(
             [
-                (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, OVERLAP, PING_PONG, q0) + mine),
-                (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, OVERLAP, PING_PONG, q1) + mine),
-                (_consumer, (2, BLOCK_D, BLOCK_N, CAUSAL, OVERLAP, PING_PONG, q2) + mine),
+                (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q0) + mine),
+                (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q1) + mine),
+                (_consumer, (2, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q2) + mine),
                 (_producer, (BLOCK_M, BLOCK_N, CAUSAL, q_desc, k_desc, v_desc, (q0, q1, q2)) + asked),
             ],
             [4, 4, 4],

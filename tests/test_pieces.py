@@ -1,0 +1,80 @@
+"""The copy engine, wgmma and a ring of tiles, each alone: what they compute, and what the compiler makes of them."""
+
+import pytest
+import torch
+
+from course_lib import compiled, measure, runtime
+from course_lib.kernels.hopper import pieces
+
+pytestmark = pytest.mark.kernel
+DEVICE = runtime.device()
+HOPPER = runtime.lane() == "GPU" and runtime.architecture() == 90
+needs_hopper = pytest.mark.skipif(not HOPPER, reason="Gluon has no interpreter")
+
+
+def meta(*shape: int) -> torch.Tensor:
+    return torch.empty(shape, dtype=torch.float16, device="meta")
+
+
+def test_what_becomes_of_them() -> None:
+    calls = [
+        (pieces.tma_copy, (meta(1000, 64),), {}),
+        (pieces.wgmma_product, (meta(64, 128), meta(64, 128)), {}),
+        (pieces.ring_sums, (meta(132 * 64 * 2, 64), 4), {}),
+    ]
+    copy, product, ring = compiled.inspect_all(calls)
+    # The threads load and store nothing: the copy engine brings the tile and takes it away.
+    assert (copy.count("cp.async.bulk.tensor"), copy.count("ld.global"), copy.count("st.global")) == (2, 0, 0)
+    assert copy.count("mbarrier.init") == 1
+    assert (product.wgmma, product.count("wgmma.mma_async.sync.aligned.m64n64k16")) == (8, 8)  # 128 / 16 steps
+    assert (ring.count("mbarrier.init"), ring.count("mbarrier.arrive.expect_tx")) == (8, 1)  # a full and an empty each
+    assert ring.shared_bytes >= 4 * 64 * 64 * 2
+    assert {x.spilled_bytes for x in (copy, product, ring)} == {0}
+
+
+@needs_hopper
+@pytest.mark.parametrize("n", [1, 64, 100, 10_000])
+def test_the_copy_engine_copies(n) -> None:
+    x = torch.randn(n, 64, device=DEVICE, dtype=torch.bfloat16)
+    assert torch.equal(pieces.tma_copy(x), x)
+
+
+@needs_hopper
+@pytest.mark.parametrize(("n", "k"), [(64, 64), (128, 64), (64, 128), (128, 128)])
+def test_wgmma_multiplies(n, k) -> None:
+    a, b = (torch.randn(rows, k, device=DEVICE, dtype=torch.float16) for rows in (64, n))
+    assert measure.max_error(pieces.wgmma_product(a, b), a.double() @ b.double().T) < 1e-4
+
+
+@needs_hopper
+@pytest.mark.parametrize("slots", [1, 2, 3, 5, 16])
+def test_a_ring_loses_nothing(slots) -> None:
+    x = torch.randn(7 * 64 * 37, 64, device=DEVICE, dtype=torch.float16)
+    first = pieces.ring_sums(x, slots, programs=7)
+    assert measure.max_error(first, x.double().sum(0)) < 1e-2
+    for _ in range(100):
+        assert torch.equal(pieces.ring_sums(x, slots, programs=7), first)
+
+
+X = torch.randn(128, 64, device=DEVICE).half()
+
+
+@pytest.mark.parametrize(
+    ("call", "args", "message"),
+    [
+        (pieces.tma_copy, (X.float(),), "x is torch.float32; pass float16"),
+        (pieces.wgmma_product, (X, X[None]), "b has shape"),
+        (pieces.tma_copy, (X[::2],), r"x has strides \[128, 1\]; pass x.contiguous"),
+        (
+            pieces.tma_copy,
+            (X[:, :32].contiguous(),),
+            "x has 32 columns" if HOPPER else "this kernel needs a Hopper GPU",
+        ),
+        (pieces.wgmma_product, (X, X), r"a is \[128, 64\]" if HOPPER else "this kernel needs a Hopper GPU"),
+        (pieces.ring_sums, (X, 2, 3), "a multiple of 192 rows" if HOPPER else "this kernel needs a Hopper GPU"),
+        (pieces.ring_sums, (X, 0, 2), "slots is 0" if HOPPER else "this kernel needs a Hopper GPU"),
+    ],
+)
+def test_bad_input(call, args, message) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call(*args)
