@@ -75,7 +75,9 @@ def test_launches_are_alike(rung, d, causal) -> None:
 
 
 @pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")
-@pytest.mark.parametrize("rung", ["specialised", "overlap", "ping-pong"])
+@pytest.mark.parametrize(
+    "rung", [RUNGS["specialised"], RUNGS["overlap"], RUNGS["ping-pong"], THREE_STAGES], ids=lambda rung: rung.name
+)
 @pytest.mark.parametrize(
     "tiling", [(2, 128, 2), (2, 128, 4), (2, 64, 3), (3, 128, 2), (3, 128, 3), (3, 128, 4), (3, 64, 4)]
 )

@@ -27,7 +27,7 @@ class Rung(NamedTuple):
     split: bool = True
     descriptors: bool = False
     persistent: bool = False
-    programs_an_sm: tuple[int, int] = (2, 1)
+    programs_an_sm: tuple[int, int] = (1, 1)
     specialised: bool = False
     in_flight: int = 1
     ping_pong: bool = False
@@ -43,8 +43,9 @@ _SPLIT = _TUNED._replace(
 )  # fmt: skip
 _TMA = _SPLIT._replace(name="TMA", new="tiles by descriptors", descriptors=True, blocks=((64, 128), (128, 64)))
 _PERSISTENT = _TMA._replace(
-    name="persistent", new="as many programs as SMs hold, tiles in an order that keeps K and V in L2", persistent=True
-)
+    name="persistent", new="as many programs as the SMs hold, tiles from a queue, in an order that keeps K and V in L2",
+    persistent=True, programs_an_sm=(3, 2), blocks=((64, 128), (64, 64)), num_warps=(4, 4), num_stages=(2, 3),
+)  # fmt: skip
 _SPECIALISED = Rung("specialised", "a warp that copies, warpgroups that compute", descriptors=True, specialised=True)
 _OVERLAP = _SPECIALISED._replace(name="overlap", new="S of the next block issued before P V of this one", in_flight=2)
 _PING_PONG = _OVERLAP._replace(name="ping-pong", new="warpgroups issue their products in turns", ping_pong=True)

@@ -68,13 +68,13 @@ def _ask(x_desc, ring, first, tiles):
 @gluon.jit
 def _add(ring, sums_ptr, tiles, ROWS: gl.constexpr, COLS: gl.constexpr):
     layout: gl.constexpr = gl.BlockedLayout([1, 8], [32 * 8 // COLS, COLS // 8], [4, 1], [1, 0])
-    total = gl.zeros([COLS], gl.float32, layout=gl.SliceLayout(0, layout))
+    total = gl.zeros([ROWS, COLS], gl.float32, layout=layout)
     for n in range(tiles):
         x = ring.wait(n, ROWS, COLS).load(layout)
         ring.release(n)
-        total += gl.sum(x.to(gl.float32), 0)
+        total += x.to(gl.float32)
     cols = gl.arange(0, COLS, layout=gl.SliceLayout(0, layout))
-    gl.store(sums_ptr + gl.program_id(0) * COLS + cols, total)
+    gl.store(sums_ptr + gl.program_id(0) * COLS + cols, gl.sum(total, 0))
 
 
 @gluon.jit
