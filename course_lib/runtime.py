@@ -92,12 +92,14 @@ def device() -> torch.device:
     return torch.device("cuda" if lane() == "GPU" else "cpu")
 
 
+@functools.cache
 def architecture(device: torch.device | None = None) -> int:
     """The GPU's compute capability as one number: 80 for an A100, 90 for an H100 or H200, 120 for a GeForce 50."""
     major, minor = torch.cuda.get_device_capability(device)
     return 10 * major + minor
 
 
+@functools.cache
 def multiprocessors() -> int:
     """The number of SMs of the GPU; 132, an H200's, where there is none."""
     return torch.cuda.get_device_properties(device()).multi_processor_count if lane() == "GPU" else 132

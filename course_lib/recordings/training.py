@@ -62,7 +62,7 @@ def attention_speed() -> list[dict[str, Any]]:
         flops = 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1)
         for name, attend in versions.items():
             errors = _errors(attend, oracle, tensors, do, causal)
-            forward = measure.seconds(partial(attend, *tensors, causal), repeats=15, warm_up=3).median
+            forward = measure.seconds(partial(attend, *tensors, causal), repeats=15, warm_up=3, graph=True).median
             leaves = [x.detach().requires_grad_() for x in tensors]
             o = attend(*leaves, causal)
             call = partial(torch.autograd.grad, o, leaves, do, retain_graph=True)

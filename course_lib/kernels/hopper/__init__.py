@@ -3,13 +3,14 @@
 o, L = forward("TMA", q, k, v, causal=True)             # q [B, H, Nq, D], k and v [B, Hk, Nk, D]
 """
 
+import functools
 import math
 from typing import Any, NamedTuple
 
 import torch
 
 from course_lib import checks, runtime
-from course_lib.kernels import check_launch, gl, launch, triton
+from course_lib.kernels import check_launch, gl, launch
 from course_lib.kernels.hopper.descriptors import descriptor_kernel
 from course_lib.kernels.hopper.pointers import pointer_kernel
 from course_lib.kernels.hopper.specialised import specialised_kernel
@@ -107,7 +108,7 @@ def _launch(rung: Rung, tensors: list[torch.Tensor], L: torch.Tensor, group: int
         "num_stages": rung.num_stages[large] if q.dtype != torch.float32 else 1,
     }
     scale = 1 / math.sqrt(d) * (math.log2(math.e) if rung.exp2 else 1)
-    tiles = triton.cdiv(n_q, block_m) * heads
+    tiles = _cdiv(n_q, block_m) * heads
     if not rung.descriptors:
         launch(
             pointer_kernel, (tiles,), q, k, v, o, L, group, n_q, n_k, offset, scale,
@@ -127,6 +128,10 @@ def _launch(rung: Rung, tensors: list[torch.Tensor], L: torch.Tensor, group: int
         n_q, n_k, offset, scale, D=d, BLOCK_M=block_m, BLOCK_N=block_n, CAUSAL=causal,
         PERSISTENT=rung.persistent, **options,
     )  # fmt: skip
+
+
+def _cdiv(a: int, b: int) -> int:
+    return -(-a // b)  # triton.cdiv takes microseconds on the host
 
 
 def _at_once(heads: int, k_of_a_head: torch.Tensor, group: int) -> int:
@@ -165,7 +170,7 @@ def too_small(q: torch.Tensor, causal: bool, n_k: int) -> str:
     b, h, n_q, d = q.shape
     shortest, waves = (512, 4.0) if d <= 64 else (128, 1.5 if causal else 0.0)
     rows = 64 * best(d, causal, n_k)[1].consumers
-    tiles, sms = triton.cdiv(n_q, rows) * b * h, runtime.multiprocessors()
+    tiles, sms = _cdiv(n_q, rows) * b * h, runtime.multiprocessors()
     if n_q < shortest:
         return f"{n_q} queries are few for its tiles of {rows}"
     return f"{tiles} tiles of {rows} queries are few for {sms} SMs" if tiles < waves * sms else ""
@@ -191,8 +196,27 @@ def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str:
 
 def _strides(x: torch.Tensor) -> list[int]:
     """The strides as the copy engine wants them: of a dimension of size 1, torch's may be anything."""
-    row = triton.cdiv(x.shape[3], 8) * 8
-    return [row if size == 1 else stride for size, stride in zip(x.shape[:3], x.stride())] + [1]
+    (b, h, n, d), strides = x.shape, x.stride()
+    row = _cdiv(d, 8) * 8
+    return [row if b == 1 else strides[0], row if h == 1 else strides[1], row if n == 1 else strides[2], 1]
+
+
+def _block_d(d: int) -> int:
+    return 64 if d <= 64 else 128
+
+
+@functools.cache  # what a launch costs on the host is mostly this
+def _layout(rows: int, block_d: int, dtype: torch.dtype) -> Any:
+    element = gl.float16 if dtype == torch.float16 else gl.bfloat16
+    return gl.NVMMASharedLayout.get_default_for([1, 1, rows, block_d], element)
+
+
+def _descriptor(x: torch.Tensor, rows: int) -> Any:
+    """Tiles of x [B, H, N, D], ``rows`` × 64 or 128, for the copy engine: beyond the end of x they hold zeros."""
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    block_d = _block_d(x.shape[3])
+    return TensorDescriptor(x, list(x.shape), _strides(x), [1, 1, rows, block_d], _layout(rows, block_d, x.dtype))
 
 
 def launch_specialised(
@@ -200,22 +224,12 @@ def launch_specialised(
     scale: float, tiling: Tiling, rung: Rung,
 ) -> None:  # fmt: skip
     """Fill o [B, H, Nq, D] and L [B, H, Nq] for tensors that ``refusal`` lets pass, none empty; scale > 0."""
-    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-
     (b, h, n_q, d), (h_k, n_k) = q.shape, k.shape[1:3]
-    block_d = 64 if d <= 64 else 128
-    dtype = gl.float16 if q.dtype == torch.float16 else gl.bfloat16
-
-    def descriptor(x: torch.Tensor, rows: int) -> Any:
-        block = [1, 1, rows, block_d]
-        layout = gl.NVMMASharedLayout.get_default_for(block, dtype)
-        return TensorDescriptor(x, list(x.shape), _strides(x), block, layout)
-
-    tiles = triton.cdiv(n_q, 64 * tiling.consumers) * b * h
+    tiles = _cdiv(n_q, 64 * tiling.consumers) * b * h
     launch(
         specialised_kernel, (min(tiles, runtime.multiprocessors()),),
-        descriptor(q, 64), descriptor(k, tiling.block_n), descriptor(v, tiling.block_n), descriptor(o, 64), L,
+        _descriptor(q, 64), _descriptor(k, tiling.block_n), _descriptor(v, tiling.block_n), _descriptor(o, 64), L,
         torch.zeros(1, dtype=torch.int32, device=q.device), b * h, h, h // h_k, _at_once(b * h, k[0, 0], h // h_k),
-        n_q, n_k, offset, scale * math.log2(math.e), BLOCK_D=block_d, BLOCK_N=tiling.block_n, CONSUMERS=tiling.consumers,
+        n_q, n_k, offset, scale * math.log2(math.e), BLOCK_D=_block_d(d), BLOCK_N=tiling.block_n, CONSUMERS=tiling.consumers,
         STAGES=tiling.stages, CAUSAL=causal, IN_FLIGHT=rung.in_flight, PING_PONG=rung.ping_pong, num_warps=4,
     )  # fmt: skip
