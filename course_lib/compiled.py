@@ -178,8 +178,8 @@ def _child(question: Path, answer: Path) -> None:
     from course_lib import compiled as library
 
     calls, arch = pickle.loads(question.read_bytes())
-    runtime.architecture = lambda device=None: arch
-    runtime.multiprocessors = lambda: data.gpu("A100-80" if arch == 80 else "H200").sms
+    runtime.architecture = lambda device=None: arch  # type: ignore[assignment]
+    runtime.multiprocessors = lambda: data.gpu("A100-80" if arch == 80 else "H200").sms  # type: ignore[assignment]
     results: list[Any] = []
     for launcher, args, kwargs in calls:
         caught.clear()
