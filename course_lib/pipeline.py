@@ -7,6 +7,7 @@ K and V of a block share a buffer. Source: FlashAttention-3 (arXiv 2407.08608), 
 figures 1 and 2 the modes are named; its kernel uses ping-pong and overlap together.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -139,3 +140,13 @@ def idle_fraction(spans: list[Span]) -> float:
         busy += max(0.0, end - max(start, reached))
         reached = max(reached, end)
     return 1 - busy / max(s.end for s in spans)
+
+
+def loads(work: Sequence[float], workers: int, queue: bool) -> list[float]:
+    """How long each of ``workers`` is busy with ``work``, in this order: worker w takes pieces w, w + workers, … or, with a
+    queue, whoever is free takes the next. The longest decides when all is done."""
+    checks.positive_int("workers", workers)
+    busy = [0.0] * workers
+    for i, length in enumerate(work):
+        busy[min(range(workers), key=busy.__getitem__) if queue else i % workers] += length
+    return busy

@@ -53,6 +53,19 @@ ALGORITHM = {
     "keys outside": SKY,
     "queries outside": ORANGE,
     "two passes": BLUE,
+    # the ladder of lecture 10: by pointers, by descriptors, by specialised warps
+    "exp2": BLUE,
+    "tuned": BLUE,
+    "split": BLUE,
+    "TMA": SKY,
+    "persistent": SKY,
+    "specialised": GREEN,
+    "overlap": GREEN,
+    "ping-pong": GREEN,
+    "three stages": PURPLE,
+    "ring": BLUE,
+    "fixed order": ORANGE,
+    "queue": BLUE,
 }
 MARKER = {
     "standard": "s",

@@ -74,7 +74,7 @@ def test_imports_run_downwards_only() -> None:
     floors = [
         {"checks", "tables"},
         {"data"},
-        {"cost", "reference", "softmax", "claims", "peers", "pipeline", "formats"},
+        {"cost", "reference", "softmax", "claims", "peers", "pipeline", "formats", "registers"},
         {"memory", "measure", "rounding"},
         {"algorithms", "style", "characters"},
         {"plots", "runtime", "display", "notebooks", "assembly"},

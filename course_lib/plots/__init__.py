@@ -14,10 +14,11 @@ from course_lib.plots.formats import format_bars, neighbours, relative_steps, so
 from course_lib.plots.ladder import ladder_lines
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
 from course_lib.plots.softmax import key_blocks, online_step
-from course_lib.plots.speed import chain, curves, grouped_bars, lanes, lines, time_bars
+from course_lib.plots.speed import chain, climb, curves, grouped_bars, lanes, lines, time_bars
 
 __all__ = [
     "chain",
+    "climb",
     "course_map",
     "curves",
     "format_bars",

@@ -69,6 +69,29 @@ def chain(ax: Axes, seconds: Mapping[str, float], causes: Sequence[str], kind: s
     return f"in all {times[0] / times[-1]:.0f} times: " + ", ".join(f"{g} by {c}" for g, c in zip(gains[1:], causes))
 
 
+def climb(ax: Axes, tflops: Mapping[str, float], peers: Mapping[str, float], peak: float, kind: str) -> str:
+    """One bar for each rung with its gain over the one above; a line for each peer; returns the best rung in words."""
+    names, rates = list(tflops), list(tflops.values())
+    for y, (name, rate) in enumerate(tflops.items()):
+        ax.barh(y, rate, color=colour(name), height=0.68)
+        gain = f"   {rate / rates[y - 1]:.2f}×" if y else ""
+        ax.text(rate, y, f" {rate:.0f}{gain}", va="center", fontsize=12)
+    for name, rate in peers.items():
+        ax.plot([rate, rate], [-0.6, len(names) - 0.4], color=colour(name), ls="--", lw=2, zorder=0)
+        ax.text(rate, -0.7, name, color=colour(name), ha="center", va="bottom", fontsize=12)
+    ax.set_yticks(range(len(names)), names)
+    ax.set(xlabel=f"TFLOP/s (peak of the data sheet: {peak:,.0f})", xlim=(0, max(*rates, *peers.values()) * 1.2))
+    ax.set_ylim(len(names) - 0.4, -1.3)
+    ax.grid(False, axis="y")
+    kind_label(ax, kind)
+    best = max(tflops, key=lambda name: tflops[name])
+    return (
+        f"{best}: "
+        + ", ".join(f"{tflops[best] / rate:.2f} × {name}" for name, rate in peers.items())
+        + f", {tflops[best] / peak:.0%} of the peak"
+    )
+
+
 def lanes(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
     """A simulated pipeline: one lane for the producer and for each warpgroup, a bar for each piece of work."""
     seen = set()

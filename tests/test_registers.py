@@ -1,0 +1,70 @@
+"""The register file's arithmetic: the pairs that FlashAttention-3 uses, the hardware's limits, and the compiler's agreement."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib import compiled, pipeline, registers, runtime
+
+
+def test_the_pairs_of_flash_attention_3() -> None:
+    assert registers.plan(2, 24) == (24, 240)
+    assert registers.plan(3, 32) == (32, 160)
+    assert registers.plan(1, 24) == (24, 256)
+    assert [registers.at_start(n) for n in (1, 2, 3, 4)] == [256, 256, 168, 128]
+
+
+@given(st.integers(1, 7), st.integers(3, 32).map(lambda n: 8 * n))
+def test_a_plan_keeps_to_the_limits_and_no_better_one_does(consumers, producer) -> None:
+    pool = registers.at_start(consumers + 1) * (consumers + 1)
+    try:
+        plan = registers.plan(consumers, producer)
+    except ValueError:
+        assert pool - producer < 24 * consumers
+        return
+    assert plan.consumer % 8 == 0
+    assert 24 <= plan.consumer <= 256
+    assert producer + consumers * plan.consumer <= pool <= 512
+    assert plan.consumer == 256 or producer + consumers * (plan.consumer + 8) > pool
+
+
+def test_tiles() -> None:
+    assert registers.tiles(128, in_flight=1) == {"O": 64, "S": 64}
+    assert registers.tiles(128, in_flight=2) == {"O": 64, "S": 64, "P": 32}
+    assert sum(registers.tiles(128, in_flight=3).values()) == 224
+    assert registers.tiles(64, 256, 1, 128) == {"O": 64, "S": 256}
+
+
+@pytest.mark.skipif(runtime.lane() == "no kernels", reason="no compiler here")
+def test_what_does_not_fit_spills() -> None:
+    """The solver says what the compiler finds: 3 consumers at d = 64 have 160, and two scores and P are 192."""
+    import torch
+
+    from course_lib.kernels.hopper import THREE_STAGES, forward
+
+    q = torch.empty(1, 32, 1024, 64, dtype=torch.bfloat16, device="meta")
+    two, three = compiled.inspect_all([(forward, (rung, q, q, q), {}) for rung in ("overlap", THREE_STAGES)])
+    most = registers.plan(3, 32).consumer
+    for report, in_flight in ((two, 2), (three, 3)):
+        assert (report.spilled_bytes > 0) == (sum(registers.tiles(64, in_flight=in_flight).values()) > most)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="producer is 20; setmaxnreg takes multiples of 8 from 24 to 256"):
+        registers.plan(2, 20)
+    with pytest.raises(ValueError, match="producer is 256; that leaves 20 consumers fewer than 24 each"):
+        registers.plan(20, 256)
+    with pytest.raises(ValueError, match="in_flight is 4; choose one of 1, 2, 3"):
+        registers.tiles(64, in_flight=4)
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=60), st.integers(1, 9))
+def test_loads_of_workers(work, workers) -> None:
+    for queue in (False, True):
+        busy = pipeline.loads(work, workers, queue)
+        assert sum(busy) == pytest.approx(sum(work))
+        assert len(busy) == workers
+    # Whoever took the longest load's last piece was free first: it is over the mean by no more than that piece.
+    assert max(pipeline.loads(work, workers, True)) <= sum(work) / workers + max(work) + 1e-9
+    assert pipeline.loads([3, 1, 1, 1], 2, False) == [4, 2]
+    assert pipeline.loads([3, 1, 1, 1], 2, True) == [3, 3]
