@@ -46,13 +46,7 @@ def attention(
     _check(q, k, v, causal, scale, softcap, causal_offset)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     offset = causal_offset if causal else 0
-    wanted = torch.compiler.is_compiling() or (
-        torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    )
-    forward = (
-        _forward if wanted else launch_forward
-    )  # the operator costs 0.1 ms of Python a call, for graph and gradient
-    o, L = forward(q, k, v, causal, offset, scale, 0.0 if softcap is None else float(softcap))
+    o, L = _forward(q, k, v, causal, offset, scale, 0.0 if softcap is None else float(softcap))
     return (o, L) if return_lse else o
 
 
@@ -233,7 +227,7 @@ def _portable_because(
         return "it has no softcap"
     if not q.numel() or not k.numel():
         return "there is nothing to multiply"
-    if scale <= 0:
+    if scale < 1e-30:  # in fp32 the kernel's scale would be 0, or a denormal number
         return "it needs a positive scale"
     return hopper.refusal(q, k, v) or hopper.too_small(q, causal, k.shape[2])
 

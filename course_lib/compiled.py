@@ -179,7 +179,7 @@ def _child(question: Path, answer: Path) -> None:
 
     calls, arch = pickle.loads(question.read_bytes())
     runtime.architecture = lambda device=None: arch  # type: ignore[assignment]
-    runtime.multiprocessors = lambda: data.gpu("A100-80" if arch == 80 else "H200").sms  # type: ignore[assignment]
+    runtime.multiprocessors = lambda device=None: data.gpu("A100-80" if arch == 80 else "H200").sms  # type: ignore[assignment]
     results: list[Any] = []
     for launcher, args, kwargs in calls:
         caught.clear()

@@ -100,9 +100,9 @@ def architecture(device: torch.device | None = None) -> int:
 
 
 @functools.cache
-def multiprocessors() -> int:
+def multiprocessors(device: torch.device | None = None) -> int:
     """The number of SMs of the GPU; 132, an H200's, where there is none."""
-    return torch.cuda.get_device_properties(device()).multi_processor_count if lane() == "GPU" else 132
+    return torch.cuda.get_device_properties(device).multi_processor_count if lane() == "GPU" else 132
 
 
 def require_kernels() -> None:

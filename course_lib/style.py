@@ -62,7 +62,7 @@ ALGORITHM = {
     "specialised": GREEN,
     "overlap": GREEN,
     "ping-pong": GREEN,
-    "three stages": PURPLE,
+    "three products": PURPLE,
     "ring": BLUE,
     "fixed order": ORANGE,
     "queue": BLUE,

@@ -6,7 +6,7 @@ from rule import definition
 
 from course_lib import compiled, measure, runtime
 from course_lib.attention import attention, kernel_choice
-from course_lib.kernels.hopper import RUNGS, THREE_STAGES, Tiling, forward, launch_specialised
+from course_lib.kernels.hopper import RUNGS, THREE_PRODUCTS, Tiling, forward, launch_specialised
 
 pytestmark = pytest.mark.kernel
 DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
@@ -76,7 +76,7 @@ def test_launches_are_alike(rung, d, causal) -> None:
 
 @pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")
 @pytest.mark.parametrize(
-    "rung", [RUNGS["specialised"], RUNGS["overlap"], RUNGS["ping-pong"], THREE_STAGES], ids=lambda rung: rung.name
+    "rung", [RUNGS["specialised"], RUNGS["overlap"], RUNGS["ping-pong"], THREE_PRODUCTS], ids=lambda rung: rung.name
 )
 @pytest.mark.parametrize(
     "tiling", [(2, 128, 2), (2, 128, 4), (2, 64, 3), (3, 128, 2), (3, 128, 3), (3, 128, 4), (3, 64, 4)]
@@ -113,6 +113,8 @@ def test_attention_takes_hoppers_kernel_or_says_why_not() -> None:
     assert "the rows of k and v do not start on 16 bytes" in kernel_choice(q, odd, odd)
     one = k[:, :1].expand(2, 40, 500, 128)  # a stride of 0
     assert "the rows of k do not start" in kernel_choice(q, one, v)
+    padded = torch.randn(2, 40, 500, 104, device=DEVICE, dtype=torch.bfloat16)[..., :100]
+    assert "the head size is 100" in kernel_choice(padded, padded, padded)
     for d in (40, 72, 96, 128):  # head sizes between those of the blocks, and strides that are not the shape's
         x = torch.randn(2, 520, 3, 96, d, device=DEVICE, dtype=torch.bfloat16)
         a, b, c = (x[:, :, i].transpose(1, 2) for i in range(3))
@@ -121,6 +123,38 @@ def test_attention_takes_hoppers_kernel_or_says_why_not() -> None:
         usual, _ = definition(a, b, c, causal=True)
         ours = attention(a, b, c, causal=True)
         assert measure.max_error(ours, right) <= 2 * measure.max_error(usual, right) + FLOOR[a.dtype]
+
+
+@pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")
+@pytest.mark.parametrize("d", [64, 128])
+def test_gradients_after_hoppers_forward(d) -> None:
+    """L and O of this kernel feed the portable backward: causal, an offset that hides rows, a scale of one's own."""
+    q, k, v = inputs(1, 320, 160, 520, 520, d, torch.bfloat16)
+    assert "Hopper" in kernel_choice(q, k, v, causal=True, scale=0.2).split(";")[0]
+    do = torch.randn_like(q)
+
+    def gradients(function, dtype, **options):
+        leaves = [x.to(dtype).requires_grad_() for x in (q, k, v)]
+        return torch.autograd.grad(function(*leaves, causal=True, scale=0.2, **options), leaves, do.to(dtype))
+
+    right = gradients(lambda *x, **options: definition(*x, **options)[0], torch.float64, offset=-7)
+    usual = gradients(lambda *x, **options: definition(*x, **options)[0], torch.bfloat16, offset=-7)
+    ours = gradients(attention, torch.bfloat16, causal_offset=-7)
+    for mine, other, exact in zip(ours, usual, right):
+        size = max(1.0, float(exact.abs().max()))
+        assert measure.max_error(mine, exact) <= 2 * measure.max_error(other, exact) + size * FLOOR[mine.dtype]
+
+
+@pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")
+def test_compiled_calls_see_every_stride() -> None:
+    y = torch.randn(2, 80, 600, 256, dtype=torch.bfloat16, device=DEVICE)[..., ::2]
+    with pytest.raises(Exception, match="last dimension must be contiguous"):
+        torch.compile(attention, backend="aot_eager")(y, y, y)
+
+
+def test_rungs_take_tensors_that_start_anywhere() -> None:
+    x = torch.randn(2 * 64 * 16 + 1, device=DEVICE).half()[1:].view(1, 2, 64, 16)
+    torch.testing.assert_close(forward("TMA", x, x, x)[0], forward("split", x, x, x)[0], atol=2e-3, rtol=0)
 
 
 def test_choice_without_hopper() -> None:
@@ -153,7 +187,7 @@ def test_every_rung_compiles_and_none_spills(arch) -> None:
 
 
 def test_a_third_stage_does_not_fit_the_registers() -> None:
-    two, three = compiled.inspect_all([(forward, (rung, *[meta(128)] * 3), {}) for rung in ("overlap", THREE_STAGES)])
+    two, three = compiled.inspect_all([(forward, (rung, *[meta(128)] * 3), {}) for rung in ("overlap", THREE_PRODUCTS)])
     assert two.spilled_bytes == 0 < three.spilled_bytes
 
 

@@ -40,10 +40,10 @@ def test_what_does_not_fit_spills() -> None:
     """The solver says what the compiler finds: 3 consumers at d = 64 have 160, and two scores and P are 192."""
     import torch
 
-    from course_lib.kernels.hopper import THREE_STAGES, forward
+    from course_lib.kernels.hopper import THREE_PRODUCTS, forward
 
     q = torch.empty(1, 32, 1024, 64, dtype=torch.bfloat16, device="meta")
-    two, three = compiled.inspect_all([(forward, (rung, q, q, q), {}) for rung in ("overlap", THREE_STAGES)])
+    two, three = compiled.inspect_all([(forward, (rung, q, q, q), {}) for rung in ("overlap", THREE_PRODUCTS)])
     most = registers.plan(3, 32).consumer
     for report, in_flight in ((two, 2), (three, 3)):
         assert (report.spilled_bytes > 0) == (sum(registers.tiles(64, in_flight=in_flight).values()) > most)

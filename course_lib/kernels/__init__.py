@@ -4,6 +4,7 @@ Kernel modules take ``tl`` and ``triton``, and Gluon's names, from here. Where T
 a launcher raises KernelsUnavailableError, which says what to do.
 """
 
+import contextlib
 import importlib
 import math
 from typing import Any
@@ -73,9 +74,12 @@ LARGEST_D = 256
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
-    """Launch a kernel; a tile that does not fit this GPU becomes a ValueError, raised before anything has run."""
+    """Launch a kernel on its tensors' GPU; a tile that does not fit becomes a ValueError, raised before anything has run."""
+    tensors = (getattr(x, "base", x) for x in args)  # a descriptor's tensor is its base
+    place = next(x.device for x in tensors if isinstance(x, torch.Tensor))
     try:
-        kernel[grid](*args, **options)
+        with torch.cuda.device(place) if place.type == "cuda" else contextlib.nullcontext():
+            kernel[grid](*args, **options)
     except Exception as error:
         if type(error).__name__ != "OutOfResources":
             raise

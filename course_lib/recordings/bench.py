@@ -78,6 +78,8 @@ def readme_table(record: data.Measured) -> str:
 
 def write_readme(record: data.Measured) -> None:
     text = README.read_text(encoding="utf-8")
+    if not BLOCK.search(text):
+        raise ValueError("README.md has no lines <!-- bench --> and <!-- /bench --> for the table to stand between")
     README.write_text(BLOCK.sub(lambda _: readme_table(record), text), encoding="utf-8")
 
 

@@ -9,14 +9,14 @@ from course_lib.kernels import tl, triton
 
 @triton.jit
 def _tile(t, blocks, heads, at_once, CAUSAL: tl.constexpr):
-    """(block of queries, head) of tile t: ``at_once`` heads, whose K and V fit L2; of these the longest rows first."""
+    """(head, block of rows) of tile t: ``at_once`` heads, whose K and V fit L2; of these the longest rows first."""
     first = t // (at_once * blocks) * at_once
     here = tl.minimum(at_once, heads - first)
     rest = t - first * blocks
     block = rest // here
     if CAUSAL:
         block = blocks - 1 - block
-    return block, first + rest % here
+    return first + rest % here, block
 
 
 @triton.jit
@@ -54,7 +54,7 @@ def descriptor_kernel(
     blocks = tl.cdiv(n_q, BLOCK_M)
     t = tl.program_id(0)
     while t < blocks * heads:
-        block, head = _tile(t, blocks, heads, at_once, CAUSAL)
+        head, block = _tile(t, blocks, heads, at_once, CAUSAL) if PERSISTENT else (t // blocks, t % blocks)
         rows = block * BLOCK_M + tl.arange(0, BLOCK_M)
         q = q_desc.load([head, block * BLOCK_M, 0]).reshape(BLOCK_M, D)
         acc = tl.zeros([BLOCK_M, D], tl.float32)

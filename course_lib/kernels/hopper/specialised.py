@@ -1,7 +1,7 @@
 """Rungs 7 to 9, in Gluon: warps with different work, two products in flight, warpgroups that take turns.
 
-One warp (the producer) asks the copy engine for tiles; warpgroups of 128 threads (the consumers), each with 64 rows of Q,
-multiply and take the softmax. Sources: FlashAttention-3 (arXiv 2407.08608): Algorithm 1 is ``IN_FLIGHT=1``, Algorithm 2,
+One warpgroup of 128 threads (the producer; one thread of it) asks the copy engine for tiles; the others (the consumers), each
+with 64 rows of Q, multiply and take the softmax. Sources: FlashAttention-3 (arXiv 2407.08608): Algorithm 1 is ``IN_FLIGHT=1``, Algorithm 2,
 where S of the next block is issued before P V of this one, 2; its appendix B.3 is 3; section 3.2 is ``PING_PONG``.
 """
 
@@ -173,7 +173,7 @@ def _overlapped(mine, q, acc, m, l, rows, clear, total, step):
 
 
 @gluon.jit
-def _three_stages(mine, q, acc, m, l, rows, clear, total, step):
+def _three_products(mine, q, acc, m, l, rows, clear, total, step):
     """As FlashAttention-3's appendix B.3: S of the block after the next is under way, too, during the softmax."""
     if total < 3:
         acc, m, l, step = _one_after_another(mine, q, acc, m, l, rows, clear, total, step)
@@ -232,7 +232,7 @@ def _consumer(
         elif IN_FLIGHT == 2:
             acc, m, l, step = _overlapped(mine, q, acc, m, l, rows, clear, total, step)
         else:
-            acc, m, l, step = _three_stages(mine, q, acc, m, l, rows, clear, total, step)
+            acc, m, l, step = _three_products(mine, q, acc, m, l, rows, clear, total, step)
         l = gl.where(m > -float("inf"), l, 1.0)  # a row that saw no key: its acc is 0 and its L is -inf
         inverse = gl.convert_layout(1 / l, gl.SliceLayout(1, mine.O_LAYOUT))
         q.store((acc * inverse[:, None]).to(q.dtype))  # these rows of Q are done with: their place takes those of O
