@@ -41,6 +41,8 @@ def excerpt(path: Path, first: str, last: str) -> Markdown:
         raise ValueError(
             f"{path.name} has no lines from {first!r} to {last!r}; pass words that stand in it, in this order"
         )
+    while lines[end - 1].lstrip().startswith("@") or not lines[end - 1].strip():
+        end -= 1  # a decorator belongs to what follows
     shown = textwrap.dedent("\n".join(lines[begin:end])).rstrip()
     where = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
     return Markdown(f"`{where}`\n\n```{path.suffix.lstrip('.')}\n{shown}\n```")

@@ -77,7 +77,7 @@ def climb(ax: Axes, tflops: Mapping[str, float], peers: Mapping[str, float], pea
         gain = f"   {rate / rates[y - 1]:.2f}×" if y else ""
         ax.text(rate, y, f" {rate:.0f}{gain}", va="center", fontsize=12)
     for name, rate in peers.items():
-        ax.plot([rate, rate], [-0.6, len(names) - 0.4], color=colour(name), ls="--", lw=2, zorder=0)
+        ax.plot([rate, rate], [-0.6, len(names) - 0.4], color=colour(name), ls="--", lw=2, zorder=3)
         ax.text(rate, -0.7, name, color=colour(name), ha="center", va="bottom", fontsize=12)
     ax.set_yticks(range(len(names)), names)
     ax.set(xlabel=f"TFLOP/s (peak of the data sheet: {peak:,.0f})", xlim=(0, max(*rates, *peers.values()) * 1.2))
