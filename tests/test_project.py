@@ -75,7 +75,7 @@ def test_imports_run_downwards_only() -> None:
         {"checks", "tables"},
         {"data"},
         {"cost", "reference", "softmax", "claims", "peers", "pipeline", "formats", "registers"},
-        {"memory", "measure", "rounding"},
+        {"memory", "measure", "rounding", "quantize"},
         {"algorithms", "style", "characters"},
         {"plots", "runtime", "display", "notebooks", "assembly"},
         {"kernels", "widgets", "course_map"},

@@ -1,0 +1,139 @@
+"""Eight bits: scales against brute force, the rotation against its matrix, attention against float64 and the paper's table."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib import formats, measure, quantize, reference
+
+DOUBLE = torch.float64
+
+
+def randn(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=DOUBLE)
+
+
+@pytest.mark.parametrize("format", ["e4m3", "e5m2"])
+@pytest.mark.parametrize(
+    ("per", "groups"), [("tensor", [slice(0, 10)]), ("block", [slice(0, 4), slice(4, 8), slice(8, 10)])]
+)
+def test_scales_are_those_of_the_groups(format, per, groups) -> None:
+    x = randn(10, 6) * torch.logspace(-3, 3, 10, dtype=DOUBLE)[:, None]
+    found = quantize.quantise(x, format, per, block=4)
+    for rows in groups:
+        scale = x[rows].abs().max() / formats.FORMATS[format].largest
+        right = formats.rounded(x[rows] / scale, format) * scale
+        torch.testing.assert_close(found.restored[rows], right, atol=0, rtol=1e-15)
+    assert found.values.abs().max() == formats.FORMATS[format].largest
+    assert (found.values.shape, found.restored.dtype) == (x.shape, DOUBLE)
+
+
+def test_a_scale_for_each_row_and_leading_dimensions() -> None:
+    x = randn(2, 3, 7, 4)
+    found = quantize.quantise(x, per="row")
+    assert found.scale.shape == (2, 3, 7, 1)
+    torch.testing.assert_close(found.values.double() * found.scale.double(), found.restored, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(found.values.abs().amax(-1), torch.full((2, 3, 7), 448.0))
+    blocks = quantize.quantise(x, per="block", block=5)
+    assert blocks.scale.shape == (2, 3, 2, 1, 1)
+
+
+@pytest.mark.parametrize("per", quantize.SCALES)
+def test_torchs_own_cast_agrees_and_zeros_stay(per) -> None:
+    x = randn(8, 8).float()
+    found = quantize.quantise(x, per=per)
+    assert torch.equal(found.values, found.values.to(torch.float8_e4m3fn).float())  # each is a number of the format
+    nothing = quantize.quantise(torch.zeros(3, 4), per=per)
+    assert not nothing.restored.any()
+    assert bool((nothing.scale == 1).all())
+
+
+@given(st.sampled_from([1, 2, 8, 64, 128, 256]))
+def test_the_fast_rotation_is_the_matrix(d) -> None:
+    matrix = torch.ones(1, 1, dtype=DOUBLE)
+    while len(matrix) < d:  # Sylvester's construction
+        matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
+    x = randn(5, d)
+    torch.testing.assert_close(quantize.hadamard(x), x @ matrix / math.sqrt(d), atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 2, 16, 64, 96, 100, 128, 256])
+def test_the_rotation_changes_no_product(d) -> None:
+    sign = quantize.signs(d, seed=3)
+    identity = quantize.rotate(torch.eye(d, dtype=DOUBLE), sign)
+    torch.testing.assert_close(identity @ identity.T, torch.eye(d, dtype=DOUBLE), atol=1e-14, rtol=0)
+    q, k = randn(20, d), randn(30, d)
+    torch.testing.assert_close(quantize.rotate(q, sign) @ quantize.rotate(k, sign).T, q @ k.T, atol=1e-12, rtol=1e-12)
+    assert set(sign.tolist()) <= {-1.0, 1.0}
+
+
+def test_an_outlier_is_shared_out() -> None:
+    x = torch.zeros(1, 128, dtype=DOUBLE)
+    x[0, 17] = 32.0
+    spread = quantize.rotate(x, quantize.signs(128))
+    torch.testing.assert_close(spread.abs(), torch.full_like(x, 32 / math.sqrt(128)))
+
+
+def test_folded_into_the_map_before_it() -> None:
+    weight, x, sign = randn(3 * 32, 10), randn(7, 10), quantize.signs(32)
+    heads = (x @ weight.T).unflatten(-1, (3, 32))
+    folded = (x @ quantize.folded(weight, sign).T).unflatten(-1, (3, 32))
+    torch.testing.assert_close(folded, quantize.rotate(heads, sign), atol=1e-12, rtol=1e-12)
+
+
+def test_eight_bit_attention_is_attention() -> None:
+    q, k, v = randn(40, 32), randn(100, 32), randn(100, 32)
+    exact = reference.attention(q, k, v)
+    # e4m3 keeps 3 bits: an rms error of 2.6 % in each number. V and P bring that once, a score of size 1 by Q and K twice:
+    # together 5 % of O, as none of them averages out more than O itself does. Twice that is allowed.
+    for per in quantize.SCALES:
+        for sign in (None, quantize.signs(32)):
+            o = quantize.eight_bit_attention(q, k, v, per=per, sign=sign, block=24)
+            assert measure.rms_error(o, exact) < 0.1 * float(exact.pow(2).mean().sqrt())
+    # Exact where nothing is rounded: equal scores, V of the format.
+    o = quantize.eight_bit_attention(
+        torch.zeros(3, 8, dtype=DOUBLE), randn(16, 8), torch.full((16, 8), 448.0, dtype=DOUBLE)
+    )
+    torch.testing.assert_close(o, torch.full_like(o, 448.0))
+
+
+def test_the_rotation_is_what_helps_against_outliers() -> None:
+    """The ablation of FlashAttention-3's table 3, at a size for a test: rotation helps much, block scales little."""
+    errors: dict[tuple[str, bool], float] = {}
+    for seed in range(3):
+        q, k, v = quantize.outliers(512, 128, seed=seed)
+        exact = reference.attention(q, k, v)
+        for per in ("tensor", "block"):
+            for turned in (False, True):
+                o = quantize.eight_bit_attention(q, k, v, per=per, sign=quantize.signs(128) if turned else None)
+                errors[per, turned] = errors.get((per, turned), 0.0) + measure.rms_error(o, exact)
+    for per in ("tensor", "block"):
+        assert errors[per, True] < 0.8 * errors[per, False]
+    assert errors["block", True] > 0.8 * errors["tensor", True]
+
+
+def test_outliers_are_as_rare_and_as_large_as_asked() -> None:
+    x = torch.cat(quantize.outliers(2000, 64, rate=0.01, size=100.0))
+    assert float((x.abs() > 6).double().mean()) == pytest.approx(0.01 * 0.952, rel=0.15)  # |N(0, 100)| > 6 in 95.2 %
+    assert float(torch.cat(quantize.outliers(500, 64, rate=0.0)).abs().max()) < 6
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: quantize.quantise(torch.ones(2, 2), "int8"), ValueError, "format is 'int8'"),
+        (lambda: quantize.quantise(torch.ones(2, 2), per="head"), ValueError, "per is 'head'; choose one of 'tensor'"),
+        (lambda: quantize.quantise(torch.full((2, 2), math.inf)), ValueError, "x"),
+        (lambda: quantize.quantise(torch.ones(2, 2), per="block", block=0), ValueError, "block is 0"),
+        (lambda: quantize.rotate(torch.ones(2, 4), torch.ones(3)), ValueError, r"sign has shape \[3\]; pass \[4\]"),
+        (lambda: quantize.folded(torch.ones(10, 4), torch.ones(4)), ValueError, "weight has 10 rows; pass a multiple"),
+        (lambda: quantize.outliers(4, 4, rate=2.0), ValueError, "rate is 2.0"),
+        (lambda: quantize.signs(0), ValueError, "d is 0"),
+    ],
+)
+def test_bad_input(call, error, message) -> None:
+    with pytest.raises(error, match=message):
+        call()
