@@ -21,7 +21,7 @@ class Plan(NamedTuple):
 
 
 def at_start(warpgroups: int) -> int:
-    """What each thread has before anybody gives back: equal parts, rounded down to a multiple of 8, 255 at most usable."""
+    """What each thread has before anybody gives back: equal parts, rounded down to a multiple of 8, at most 256."""
     return min(MOST, IN_ALL // checks.positive_int("warpgroups", warpgroups) // STEP * STEP)
 
 

@@ -61,7 +61,7 @@ THREE_PRODUCTS = _OVERLAP._replace(
     name="three products", new="S of the block after the next is under way, too", in_flight=3
 )
 SIZES = (16, 32, 64, 128)
-_L2_BYTES = 10e6  # of the 60 MB of an H200, what K and V of a group of heads may take; the fastest of 0, 10, 20, 40
+_L2_BYTES = 10e6  # of the 60 MB of an H200, what K and V of a group of heads may take: chosen in short runs
 
 
 def forward(

@@ -141,7 +141,7 @@ def ring_sums(x: torch.Tensor, slots: int, programs: int | None = None) -> torch
     """
     _check(x=x)
     slots = checks.positive_int("slots", slots)
-    programs = runtime.multiprocessors() if programs is None else checks.positive_int("programs", programs)
+    programs = runtime.multiprocessors(x.device) if programs is None else checks.positive_int("programs", programs)
     if x.shape[1] != 64 or x.shape[0] % (64 * programs):
         raise ValueError(f"x is {list(x.shape)}; pass 64 columns and a multiple of {64 * programs} rows")
     sums = x.new_empty(programs, 64, dtype=torch.float32)

@@ -2,7 +2,7 @@
 
 One warpgroup of 128 threads (the producer; one thread of it) asks the copy engine for tiles; the others (the consumers), each
 with 64 rows of Q, multiply and take the softmax. Sources: FlashAttention-3 (arXiv 2407.08608): Algorithm 1 is ``IN_FLIGHT=1``, Algorithm 2,
-where S of the next block is issued before P V of this one, 2; its appendix B.3 is 3; section 3.2 is ``PING_PONG``.
+where S of the next block is issued before P V of this one, 2; its appendix B.3 is 3. ``PING_PONG`` is in section 3.1.
 """
 
 from course_lib.kernels import aggregate, fence_async_shared, gl, gluon, tma, warpgroup_mma, warpgroup_mma_wait
