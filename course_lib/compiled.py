@@ -121,6 +121,10 @@ def _write_cache(new: dict[str, list[Any]]) -> None:
 
 
 def _describe(x: Any) -> Any:
+    if isinstance(x, tuple):
+        return [_describe(y) for y in x]
+    if isinstance(x, torch.dtype):
+        return str(x)
     return ["tensor", list(x.shape), str(x.dtype), list(x.stride())] if isinstance(x, torch.Tensor) else x
 
 
@@ -160,6 +164,8 @@ def _compile_in_child(calls: Sequence[Any], arch: int) -> list[Any]:
 
 
 def _meta(x: Any) -> Any:
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*map(_meta, x))
     return x.to("meta") if isinstance(x, torch.Tensor) else x
 
 
@@ -200,6 +206,7 @@ def _descriptor(value: Any) -> str:
 
 _TYPE = {
     torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float64: "*fp64", torch.int32: "*i32",
+    torch.float8_e4m3fn: "*fp8e4nv",
 }  # fmt: skip
 
 

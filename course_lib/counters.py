@@ -1,6 +1,6 @@
-"""What the GPU itself counted: bytes at L1, L2 and DRAM of each kernel of one call, read by Nsight Compute (ncu).
+"""What the GPU itself counted: bytes at L1, L2 and DRAM, busy units, of each kernel of one call, read by Nsight Compute (ncu).
 
-    python -m course_lib.counters V2 16 4096         # runs one case; ncu around it reads the counters
+    python -m course_lib.counters V2 16 4096 64      # runs one case; ncu around it reads the counters
 
 Needs a CUDA GPU, ``ncu`` on the path, and the right to read counters. Clocks are left as they are found; caches are
 flushed before each kernel.
@@ -20,7 +20,7 @@ from course_lib import checks
 from course_lib.peers import plain_attention
 
 SECTOR = 32  # bytes; L1 and L2 count in sectors
-# name in a recording: (metric of ncu, factor to bytes, seconds or a fraction)
+# name in a recording: (metric of ncu, factor to bytes, seconds, a fraction or a count)
 METRICS = {
     "seconds": ("gpu__time_duration.sum", 1e-9),
     "l1_read": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", SECTOR),
@@ -31,7 +31,12 @@ METRICS = {
     "dram_read": ("dram__bytes_read.sum", 1),
     "dram_write": ("dram__bytes_write.sum", 1),
     "occupancy": ("sm__warps_active.avg.pct_of_peak_sustained_active", 0.01),
+    "tensor_cores": ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", 0.01),
+    "special_functions": ("sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", 0.01),
+    "issue_slots": ("smsp__issue_active.avg.pct_of_peak_sustained_active", 0.01),
+    "instructions": ("smsp__inst_executed.sum", 1),
 }
+_FRACTIONS = ("seconds", "occupancy", "tensor_cores", "special_functions", "issue_slots")
 
 
 class CountersUnavailableError(RuntimeError):
@@ -39,8 +44,13 @@ class CountersUnavailableError(RuntimeError):
 
 
 def cases() -> dict[str, Callable[..., Any]]:
-    """The calls that can be counted, each on fp16 q, k, v [heads, N, 64]."""
+    """The calls that can be counted, each on fp16 q, k, v [heads, N, d]."""
+    from course_lib.attention import attention
+    from course_lib.kernels import eight_bit
     from course_lib.kernels.loop_orders import flash_running, flash_v1, flash_v2
+
+    def one_batch(call: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *heads: call(*(x[None] for x in heads))
 
     return {
         "standard": plain_attention,
@@ -48,12 +58,16 @@ def cases() -> dict[str, Callable[..., Any]]:
         "V1, split": functools.partial(flash_v1, split=None),
         "running": flash_running,
         "V2": flash_v2,
+        "attention()": one_batch(attention),
+        "8 bits": one_batch(lambda *x: eight_bit.forward(eight_bit.quantise(*x))),
+        "8 bits, Triton": one_batch(lambda *x: eight_bit.forward(eight_bit.quantise(*x), kernel="Triton")),
     }
 
 
-def counters(case: str, heads: int, n: int) -> list[dict[str, Any]]:
-    """Run ``case`` once under ncu; one row for each kernel it launched: {'kernel', 'seconds', 'l1_read', …}, in bytes.
+def counters(case: str, heads: int, n: int, d: int = 64) -> list[dict[str, Any]]:
+    """Run ``case`` once under ncu; one row for each kernel it launched: {'kernel', 'seconds', 'l1_read', …}.
 
+    Bytes, seconds, shares of the peak, instructions of warps.
     Raises CountersUnavailableError where ncu cannot do it.
     """
     if shutil.which("ncu") is None:
@@ -62,7 +76,7 @@ def counters(case: str, heads: int, n: int) -> list[dict[str, Any]]:
         )
     command = ["ncu", "--csv", "--print-units=base", "--clock-control=none", "--cache-control=all"]
     command += ["--profile-from-start=off", "--metrics=" + ",".join(metric for metric, _ in METRICS.values())]
-    command += [sys.executable, "-m", "course_lib.counters", case, str(heads), str(n)]
+    command += [sys.executable, "-m", "course_lib.counters", case, str(heads), str(n), str(d)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = parse(done.stdout)
     if done.returncode != 0 or not rows:
@@ -79,14 +93,14 @@ def parse(output: str) -> list[dict[str, Any]]:
         row = kernels.setdefault(line["ID"], {"kernel": line["Kernel Name"].split("(")[0].strip("_ ")})
         name = names[line["Metric Name"]]
         value = float(line["Metric Value"].replace(",", "")) * METRICS[name][1]
-        row[name] = value if name in ("seconds", "occupancy") else round(value)
+        row[name] = value if name in _FRACTIONS else round(value)
     return list(kernels.values())
 
 
-def _run(case: str, heads: int, n: int) -> None:
+def _run(case: str, heads: int, n: int, d: int) -> None:
     torch.manual_seed(0)
     call = cases()[checks.one_of("case", case, list(cases()))]
-    q, k, v = (torch.randn(heads, n, 64, device="cuda", dtype=torch.float16) for _ in range(3))
+    q, k, v = (torch.randn(heads, n, d, device="cuda", dtype=torch.float16) for _ in range(3))
     call(q, k, v)
     torch.cuda.synchronize()
     torch.cuda.cudart().cudaProfilerStart()
@@ -96,4 +110,4 @@ def _run(case: str, heads: int, n: int) -> None:
 
 
 if __name__ == "__main__":
-    _run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    _run(sys.argv[1], *map(int, sys.argv[2:5]))

@@ -13,6 +13,16 @@ from course_lib import checks
 from course_lib.formats import format_of, rounded
 
 SCALES = ("tensor", "block", "row")
+FORMATS = ("e4m3", "e5m2", "int8")
+
+
+def largest(format: str) -> float:
+    """The largest number of an 8-bit format: 448, 57,344 or, for int8, 127."""
+    return 127.0 if checks.one_of("format", format, FORMATS) == "int8" else format_of(format).largest
+
+
+def _rounded(x: torch.Tensor, format: str) -> torch.Tensor:
+    return x.round().clamp(-127, 127) if format == "int8" else rounded(x, format)
 
 
 class Quantised(NamedTuple):
@@ -27,7 +37,7 @@ class Quantised(NamedTuple):
 
 
 def quantise(x: torch.Tensor, format: str = "e4m3", per: str = "tensor", block: int = 64) -> Quantised:
-    """x [..., N, d], float32 or float64, divided by max |x| / the format's largest number, and rounded.
+    """x [..., N, d], float32 or float64, divided by max |x| / the format's largest number, and rounded to 'e4m3', 'e5m2' or 'int8'.
 
     ``per`` is what shares a scale: the 'tensor', a 'block' of rows (the last may be shorter), or a 'row'. Numbers that are
     all 0 have scale 1. Raises ValueError for an unknown format or ``per``, for infinities and NaN, TypeError for another dtype.
@@ -35,13 +45,13 @@ def quantise(x: torch.Tensor, format: str = "e4m3", per: str = "tensor", block: 
     checks.float_tensor("x", x)
     checks.one_of("per", per, SCALES)
     checks.positive_int("block", block)
-    largest = format_of(format).largest
+    limit = largest(format)
     *_, n, _ = x.shape
     size = {"tensor": n, "block": min(block, n), "row": 1}[per]
     padded = torch.nn.functional.pad(x, (0, 0, 0, -n % size)).unflatten(-2, (-1, size))  # [..., blocks, size, d]
     top = padded.abs().amax(dim=(-2, -1), keepdim=True) if per != "tensor" else padded.abs().max()
-    scale = torch.where(top > 0, top / largest, torch.ones_like(top))
-    values = rounded(padded / scale, format)
+    scale = torch.where(top > 0, top / limit, torch.ones_like(top))
+    values = _rounded(padded / scale, format)
     restored = (values * scale).flatten(-3, -2)[..., :n, :]
     shown = scale.flatten(-3, -2)[..., :n, :] if per == "row" else scale
     return Quantised(values.flatten(-3, -2)[..., :n, :].float(), shown.float(), restored)
@@ -128,7 +138,7 @@ def eight_bit_attention(
     """The online softmax with Q, K, V and P in 8 bits, sums in x's dtype; q [Nq, d], k and v [Nk, d] -> [Nq, d].
 
     Q, K and V have scales ``per`` tensor, block or row; with ``sign`` Q and K are rotated first. P is at most 1 and needs
-    no scale of its own but the format's: it is multiplied by 2^8 for e4m3 before it is rounded, as small weights matter.
+    no scale of its own but the format's: it is multiplied by 2^8 for e4m3 (2^15, 127) before it is rounded, as small weights matter.
     """
     _, n_k, d, _ = checks.attention_shapes(q, k, v)
     if sign is not None:
@@ -136,12 +146,12 @@ def eight_bit_attention(
     q, k, v = (quantise(x, format, per, block).restored for x in (q, k, v))
     m = q.new_full((len(q), 1), -math.inf)
     l, acc = q.new_zeros(len(q), 1), q.new_zeros(len(q), v.shape[1])
-    top = 2.0 ** math.floor(math.log2(format_of(format).largest))
+    top = largest(format) if format == "int8" else 2.0 ** math.floor(math.log2(largest(format)))
     for start in range(0, n_k, block):
         s = q @ k[start : start + block].mT / math.sqrt(d)
         m_new = torch.maximum(m, s.amax(dim=1, keepdim=True))
         p, correction = torch.exp(s - m_new), torch.exp(m - m_new)
         l = l * correction + p.sum(dim=1, keepdim=True)
-        acc = acc * correction + rounded(p * top, format) / top @ v[start : start + block]
+        acc = acc * correction + _rounded(p * top, format) / top @ v[start : start + block]
         m = m_new
     return acc / l

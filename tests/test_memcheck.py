@@ -1,4 +1,4 @@
-"""The kernels of lecture 10 and attention() under compute-sanitizer's memcheck: no access outside of what was allocated.
+"""The kernels of lectures 10 and 11 and attention() under compute-sanitizer's memcheck: no access outside of what was allocated.
 
 Tiles fewer and more than SMs, ragged, causal or not; attention() with head sizes between those of its blocks.
 """
@@ -18,6 +18,7 @@ HOPPER = runtime.lane() == "GPU" and runtime.architecture() == 90
 RUN = """
 import sys, torch
 from course_lib.attention import attention
+from course_lib.kernels import eight_bit
 from course_lib.kernels.hopper import forward, pieces
 name = sys.argv[1]
 for d in (72, 104) if name == "attention()" else (64, 128):
@@ -26,6 +27,8 @@ for d in (72, 104) if name == "attention()" else (64, 128):
             q, k, v = (torch.randn(b, h, n, d, device="cuda", dtype=torch.bfloat16) for h, n in ((4, n_q), (2, n_k), (2, n_k)))
             if name == "attention()":
                 attention(q, k, v, causal=causal)
+            elif name in eight_bit.KERNELS:
+                eight_bit.forward(eight_bit.quantise(q, k, v, torch.ones(d)), causal, n_k - n_q, name)
             elif name != "pieces":
                 forward(name, q, k, v, causal, n_k - n_q)
             torch.cuda.synchronize()
@@ -37,7 +40,19 @@ if name == "pieces":
     torch.cuda.synchronize()
 print("done")
 """
-NAMES = ["Online", "split", "TMA", "persistent", "specialised", "overlap", "ping-pong", "pieces", "attention()"]
+NAMES = [
+    "Online",
+    "split",
+    "TMA",
+    "persistent",
+    "specialised",
+    "overlap",
+    "ping-pong",
+    "pieces",
+    "attention()",
+    "Hopper",
+    "Triton",
+]
 
 
 @pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")

@@ -1,11 +1,10 @@
 """Eight bits: scales against brute force, the rotation against its matrix, attention against float64 and the paper's table."""
 
+import itertools
 import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from course_lib import formats, measure, quantize, reference
 
@@ -42,6 +41,24 @@ def test_a_scale_for_each_row_and_leading_dimensions() -> None:
 
 
 @pytest.mark.parametrize("per", quantize.SCALES)
+def test_int8_has_steps_of_one_size(per) -> None:
+    x = randn(9, 12)
+    found = quantize.quantise(x, "int8", per, block=4)
+    assert torch.equal(found.values, found.values.round())
+    assert found.values.abs().max() == 127
+    step = quantize.quantise(x.abs().clone().fill_(float(x.abs().max())), "int8").scale.double()  # of the whole tensor
+    assert float((found.restored - x).abs().max()) <= 0.5 * float(step) * (1 + 1e-6)
+
+
+def test_a_scale_for_all_costs_int8_more_than_a_floating_format() -> None:
+    """The largest number sets int8's step everywhere; a floating format's step shrinks with the number."""
+    x = randn(4, 256)
+    x[0, 0] = 1000.0
+    errors = {f: (quantize.quantise(x, f).restored - x)[1:].abs().mean() for f in ("e4m3", "int8")}
+    assert errors["int8"] > 20 * errors["e4m3"]
+
+
+@pytest.mark.parametrize("per", quantize.SCALES)
 def test_torchs_own_cast_agrees_and_zeros_stay(per) -> None:
     x = randn(8, 8).float()
     found = quantize.quantise(x, per=per)
@@ -51,7 +68,7 @@ def test_torchs_own_cast_agrees_and_zeros_stay(per) -> None:
     assert bool((nothing.scale == 1).all())
 
 
-@given(st.sampled_from([1, 2, 8, 64, 128, 256]))
+@pytest.mark.parametrize("d", [1, 2, 8, 64, 128, 256])
 def test_the_fast_rotation_is_the_matrix(d) -> None:
     matrix = torch.ones(1, 1, dtype=DOUBLE)
     while len(matrix) < d:  # Sylvester's construction
@@ -89,10 +106,10 @@ def test_eight_bit_attention_is_attention() -> None:
     exact = reference.attention(q, k, v)
     # e4m3 keeps 3 bits: an rms error of 2.6 % in each number. V and P bring that once, a score of size 1 by Q and K twice:
     # together 5 % of O, as none of them averages out more than O itself does. Twice that is allowed.
-    for per in quantize.SCALES:
-        for sign in (None, quantize.signs(32)):
-            o = quantize.eight_bit_attention(q, k, v, per=per, sign=sign, block=24)
-            assert measure.rms_error(o, exact) < 0.1 * float(exact.pow(2).mean().sqrt())
+    # int8 has steps of 1/127 of the largest, about 3: 0.7 % of the numbers' size.
+    for per, sign, format in itertools.product(quantize.SCALES, (None, quantize.signs(32)), ("e4m3", "int8")):
+        o = quantize.eight_bit_attention(q, k, v, per=per, sign=sign, block=24, format=format)
+        assert measure.rms_error(o, exact) < 0.1 * float(exact.pow(2).mean().sqrt())
     # Exact where nothing is rounded: equal scores, V of the format.
     o = quantize.eight_bit_attention(
         torch.zeros(3, 8, dtype=DOUBLE), randn(16, 8), torch.full((16, 8), 448.0, dtype=DOUBLE)
@@ -124,7 +141,7 @@ def test_outliers_are_as_rare_and_as_large_as_asked() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: quantize.quantise(torch.ones(2, 2), "int8"), ValueError, "format is 'int8'"),
+        (lambda: quantize.quantise(torch.ones(2, 2), "int4"), ValueError, "format is 'int4'; choose one of 'e4m3'"),
         (lambda: quantize.quantise(torch.ones(2, 2), per="head"), ValueError, "per is 'head'; choose one of 'tensor'"),
         (lambda: quantize.quantise(torch.full((2, 2), math.inf)), ValueError, "x"),
         (lambda: quantize.quantise(torch.ones(2, 2), per="block", block=0), ValueError, "block is 0"),

@@ -6,7 +6,7 @@ python -m course_lib.recordings [name …]
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.recordings import formats, hopper, kernels, ladder, training
+from course_lib.recordings import formats, hopper, kernels, ladder, low_precision, training
 
 RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "softmax_passes": kernels.softmax_passes,
@@ -23,6 +23,9 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "forward_ladder": hopper.forward_ladder,
     "forward_blocks": hopper.forward_blocks,
     "ring": hopper.ring,
+    "eight_bit_speed": low_precision.eight_bit_speed,
+    "eight_bit_errors": low_precision.eight_bit_errors,
+    "eight_bit_counters": low_precision.eight_bit_counters,
     "full_stack": ladder.full_stack,
 }
 WITHOUT_GPU = ("full_stack",)  # measured on machines without one, too

@@ -138,7 +138,7 @@ def _launch(rung: Rung, tensors: list[torch.Tensor], L: torch.Tensor, group: int
         for x, rows in ((q, block_m), (k, block_n), (v, block_n), (o, block_m))
     ]
     launch(
-        descriptor_kernel, (programs,), *described, L, counter, heads, group, _at_once(heads, k[0], group) if rung.persistent else 1,
+        descriptor_kernel, (programs,), *described, L, counter, heads, group, heads_at_once(heads, k[0], group) if rung.persistent else 1,
         n_q, n_k, offset, scale, D=d, BLOCK_M=block_m, BLOCK_N=block_n, CAUSAL=causal,
         PERSISTENT=rung.persistent, **options,
     )  # fmt: skip
@@ -148,7 +148,7 @@ def _cdiv(a: int, b: int) -> int:
     return -(-a // b)  # triton.cdiv takes microseconds on the host
 
 
-def _at_once(heads: int, k_of_a_head: torch.Tensor, group: int) -> int:
+def heads_at_once(heads: int, k_of_a_head: torch.Tensor, group: int) -> int:
     """How many heads of q share the L2 while their tiles are computed."""
     return max(1, min(heads, int(_L2_BYTES / (2 * k_of_a_head.numel() * k_of_a_head.element_size())) * group))
 
@@ -214,22 +214,19 @@ def _strides(x: torch.Tensor) -> list[int]:
     return [row if b == 1 else strides[0], row if h == 1 else strides[1], row if n == 1 else strides[2], 1]
 
 
-def _block_d(d: int) -> int:
-    return 64 if d <= 64 else 128
+_ELEMENT = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float8_e4m3fn: gl.float8e4nv}
 
 
 @functools.cache  # what a launch costs on the host is mostly this
-def _layout(rows: int, block_d: int, dtype: torch.dtype) -> Any:
-    element = gl.float16 if dtype == torch.float16 else gl.bfloat16
-    return gl.NVMMASharedLayout.get_default_for([1, 1, rows, block_d], element)
+def _layout(rows: int, cols: int, dtype: torch.dtype) -> Any:
+    return gl.NVMMASharedLayout.get_default_for([1, 1, rows, cols], _ELEMENT[dtype])
 
 
-def _descriptor(x: torch.Tensor, rows: int) -> Any:
-    """Tiles of x [B, H, N, D], ``rows`` × 64 or 128, for the copy engine: beyond the end of x they hold zeros."""
+def descriptor(x: torch.Tensor, rows: int, cols: int) -> Any:
+    """Tiles of x [B, H, N, D], ``rows`` × ``cols``, for the copy engine: beyond the end of x they hold zeros."""
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-    block_d = _block_d(x.shape[3])
-    return TensorDescriptor(x, list(x.shape), _strides(x), [1, 1, rows, block_d], _layout(rows, block_d, x.dtype))
+    return TensorDescriptor(x, list(x.shape), _strides(x), [1, 1, rows, cols], _layout(rows, cols, x.dtype))
 
 
 def launch_specialised(
@@ -238,11 +235,12 @@ def launch_specialised(
 ) -> None:  # fmt: skip
     """Fill o [B, H, Nq, D] and L [B, H, Nq] for tensors that ``refusal`` lets pass, none empty; scale > 0."""
     (b, h, n_q, d), (h_k, n_k) = q.shape, k.shape[1:3]
-    tiles = _cdiv(n_q, 64 * tiling.consumers) * b * h
+    tiles, block_d = _cdiv(n_q, 64 * tiling.consumers) * b * h, 64 if d <= 64 else 128
     launch(
         specialised_kernel, (min(tiles, runtime.multiprocessors(q.device)),),
-        _descriptor(q, 64), _descriptor(k, tiling.block_n), _descriptor(v, tiling.block_n), _descriptor(o, 64), L,
-        torch.zeros(1, dtype=torch.int32, device=q.device), b * h, h, h // h_k, _at_once(b * h, k[0, 0], h // h_k),
-        n_q, n_k, offset, scale * math.log2(math.e), BLOCK_D=_block_d(d), BLOCK_N=tiling.block_n, CONSUMERS=tiling.consumers,
+        descriptor(q, 64, block_d), descriptor(k, tiling.block_n, block_d), descriptor(v, tiling.block_n, block_d),
+        descriptor(o, 64, block_d), L,
+        torch.zeros(1, dtype=torch.int32, device=q.device), b * h, h, h // h_k, heads_at_once(b * h, k[0, 0], h // h_k),
+        n_q, n_k, offset, scale * math.log2(math.e), BLOCK_D=block_d, BLOCK_N=tiling.block_n, CONSUMERS=tiling.consumers,
         STAGES=tiling.stages, CAUSAL=causal, IN_FLIGHT=rung.in_flight, PING_PONG=rung.ping_pong, num_warps=4,
     )  # fmt: skip

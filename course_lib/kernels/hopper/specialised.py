@@ -13,7 +13,7 @@ LOG2E = gl.constexpr(1.4426950408889634)
 
 
 @gluon.jit
-def _tile(t, blocks, heads, at_once, CAUSAL: gl.constexpr):
+def tile(t, blocks, heads, at_once, CAUSAL: gl.constexpr):
     """(head, block of rows) of tile t: ``at_once`` heads, whose K and V fit L2; of these the longest rows first."""
     first = t // (at_once * blocks) * at_once
     here = gl.minimum(at_once, heads - first)
@@ -25,15 +25,18 @@ def _tile(t, blocks, heads, at_once, CAUSAL: gl.constexpr):
 
 
 @gluon.jit
-def _producer(
-    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr, q_desc, k_desc, v_desc, q_rings, k_ring, v_ring,
-    queue, counter_ptr, blocks, heads, per_batch, group, at_once, n_k, offset,
+def producer(
+    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr, TRANSPOSED: gl.constexpr, q_desc, k_desc, v_desc,
+    q_rings, k_ring, v_ring, queue, counter_ptr, blocks, heads, per_batch, group, at_once, n_k, offset,
 ):  # fmt: skip
-    """Choose this program's tiles of O; ask for their tiles of Q, K and V as far ahead as the rings allow."""
+    """Choose this program's tiles of O; ask for their tiles of Q, K and V as far ahead as the rings allow.
+
+    TRANSPOSED: V is [B, H, D, N], as products of 8-bit numbers want it.
+    """
     t, n, step = gl.program_id(0), 0, 0
     while t < blocks * heads:
         following = gl.num_programs(0) + gl.atomic_add(counter_ptr, 1)  # needed only after this tile's copies
-        head, block = _tile(t, blocks, heads, at_once, CAUSAL)
+        head, block = tile(t, blocks, heads, at_once, CAUSAL)
         b, h, start, end = head // per_batch, head % per_batch, block * BLOCK_M, n_k
         if CAUSAL:
             end = gl.maximum(0, gl.minimum(n_k, start + BLOCK_M + offset))
@@ -43,7 +46,10 @@ def _producer(
             q_rings[i].fill(n, q_desc, [b, h, start + i * ROWS, 0])
         for j in range(total - 1, -1, -1):
             k_ring.fill(step, k_desc, [b, h // group, j * BLOCK_N, 0])
-            v_ring.fill(step, v_desc, [b, h // group, j * BLOCK_N, 0])
+            if TRANSPOSED:
+                v_ring.fill(step, v_desc, [b, h // group, 0, j * BLOCK_N])
+            else:
+                v_ring.fill(step, v_desc, [b, h // group, j * BLOCK_N, 0])
             step += 1
         t, n = following, n + 1
     queue.put(n, (0, 0, 0, -1))  # no more tiles
@@ -276,7 +282,7 @@ def specialised_kernel(
             [
                 (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q0) + mine),
                 (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q1) + mine),
-                (_producer, (BLOCK_M, BLOCK_N, CAUSAL, q_desc, k_desc, v_desc, (q0, q1)) + asked),
+                (producer, (BLOCK_M, BLOCK_N, CAUSAL, False, q_desc, k_desc, v_desc, (q0, q1)) + asked),
             ],
             [4, 4],
             [240, 24],
@@ -287,7 +293,7 @@ def specialised_kernel(
                 (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q0) + mine),
                 (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q1) + mine),
                 (_consumer, (2, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q2) + mine),
-                (_producer, (BLOCK_M, BLOCK_N, CAUSAL, q_desc, k_desc, v_desc, (q0, q1, q2)) + asked),
+                (producer, (BLOCK_M, BLOCK_N, CAUSAL, False, q_desc, k_desc, v_desc, (q0, q1, q2)) + asked),
             ],
             [4, 4, 4],
             [160, 160, 32],

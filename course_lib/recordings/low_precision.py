@@ -1,0 +1,104 @@
+"""Lecture 11: the 8-bit forward kernels beside the 16-bit ones; errors on numbers with outliers; what the GPU's units did."""
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from course_lib import measure, quantize, reference
+from course_lib.attention import attention
+from course_lib.kernels import eight_bit
+from course_lib.peers import fused, plain_attention
+from course_lib.recordings.training import HIDDEN, TOKENS
+
+
+def eight_bit_speed() -> list[dict[str, Any]]:
+    """bf16 and e4m3, 16,384 tokens of 2,048 numbers, N = 1,024 … 16k, in turns: seconds, TFLOP/s, rms error relative to O's.
+
+    '8 bits' is the kernel on operands that are there; '… from 16 bits' rotates and quantises first. TFLOP/s as the papers count.
+    Raises RuntimeError where an error is not that of its format.
+    """
+    rows = []
+    shapes = itertools.product((64, 128), (False, True), (1024, 2048, 4096, 8192, 16_384))
+    for d, causal, n in measure.progress(list(shapes), "d, causal, N"):
+        torch.manual_seed(0)
+        q, k, v = (torch.randn(TOKENS // n, HIDDEN // d, n, d, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        sign = quantize.signs(d).cuda()
+        x = eight_bit.quantise(q, k, v, sign)
+        in_order = eight_bit.quantise(q, k, v, sign, permuted=False)
+        calls: dict[str, Callable[[], Any]] = {
+            "attention()": partial(attention, q, k, v, causal=causal),
+            "cuDNN": partial(fused, "cuDNN", q, k, v, causal),
+            "8 bits": partial(eight_bit.forward, x, causal),
+            "8 bits, from 16 bits": partial(_from_16_bits, q, k, v, sign, causal),
+            "8 bits, Triton": partial(eight_bit.forward, x, causal, kernel="Triton"),
+            "8 bits, Triton, keys in order": partial(eight_bit.forward, in_order, causal, kernel="Triton"),
+        }
+        exact = plain_attention(q[-1, -1].double(), k[-1, -1].double(), v[-1, -1].double(), causal)
+        errors = {}
+        for name, call in calls.items():
+            errors[name] = measure.rms_error(_output(call)[-1, -1], exact) / float(exact.square().mean().sqrt())
+            if errors[name] > (0.08 if "8 bits" in name else 0.005):
+                raise RuntimeError(f"{name} is wrong at d = {d}, causal = {causal}, N = {n}: {errors[name]:.1e}")
+        for name, time in measure.seconds_in_turns(calls).items():
+            row = {"algorithm": name, "d": d, "causal": causal, "n": n, "seconds": time.median, "quarter": time.quarter}
+            row |= {"three_quarters": time.three_quarters, "relative_rms_error": errors[name]}
+            flops = 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1)
+            rows.append(row | {"tflops": round(flops / time.median / 1e12, 1)})
+    return rows
+
+
+def _from_16_bits(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sign: torch.Tensor, causal: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return eight_bit.forward(eight_bit.quantise(q, k, v, sign), causal)
+
+
+def _output(call: Callable[[], Any]) -> torch.Tensor:
+    o = call()
+    return o[0] if isinstance(o, tuple) else o
+
+
+def eight_bit_errors() -> list[dict[str, Any]]:
+    """The table 3 of FlashAttention-3: rms error against float64 of 7 ways, one head, d = 128, N = 1,024 … 16k, 8 seeds.
+
+    Inputs N(0, 1) + N(0, 100) · Bernoulli(0.001). 'kernel' is the Hopper kernel with block scales and rotation; the four other
+    8-bit ways are computed in float64 with rounded operands. ``worst``: the share of the squared error in the worst 1 % of the rows.
+    """
+    d, rows = 128, []
+    sign = quantize.signs(d).cuda()
+    for n, seed in measure.progress(list(itertools.product((1024, 2048, 4096, 8192, 16_384), range(8))), "N, seed"):
+        q, k, v = (x.cuda() for x in quantize.outliers(n, d, seed=seed))
+        exact = reference.attention(q, k, v)
+        a, b, c = (x.half()[None, None] for x in (q, k, v))
+        narrow = partial(quantize.eight_bit_attention, q, k, v, block=128)
+        ways: dict[str, Callable[[], Any]] = {
+            "fp16, plain": partial(plain_attention, a, b, c),
+            "fp16, flash": partial(attention, a, b, c),
+            "fp8, one scale": partial(narrow, per="tensor"),
+            "fp8, block scales and rotation": partial(narrow, sign=sign),
+            "fp8, one scale and rotation": partial(narrow, per="tensor", sign=sign),
+            "fp8, block scales": narrow,
+            "kernel": partial(_from_16_bits, a, b, c, sign, False),
+        }
+        for way, call in ways.items():
+            error = (_output(call).view(n, d).double() - exact).square().mean(dim=1)
+            worst = float(error.topk(n // 100).values.sum() / error.sum())
+            rows.append(
+                {"way": way, "n": n, "d": d, "seed": seed, "rms_error": float(error.mean().sqrt()), "worst": worst}
+            )
+    return rows
+
+
+def eight_bit_counters() -> list[dict[str, Any]]:
+    """The busy units of the forward kernels, 32 heads of 8,192 × 128, by ncu: shares of their peaks, instructions, time."""
+    from course_lib.counters import counters
+
+    return [
+        {"algorithm": case, "heads": 32, "n": 8192, "d": 128, **row}
+        for case in measure.progress(("attention()", "8 bits", "8 bits, Triton"), "ncu")
+        for row in counters(case, 32, 8192, 128)
+        if row["kernel"] in ("specialised_kernel", "eight_bit_kernel", "forward_kernel")
+    ]

@@ -1,0 +1,192 @@
+"""The 8-bit kernels: operands against brute force, O and L against float64, on every lane; the Hopper kernel on a GPU."""
+
+import math
+
+import pytest
+import torch
+from rule import definition
+
+from course_lib import compiled, formats, quantize, runtime
+from course_lib.kernels import eight_bit, tl, triton
+
+pytestmark = [pytest.mark.kernel, pytest.mark.skipif(runtime.lane() == "no kernels", reason="needs Triton")]
+HOPPER = runtime.lane() == "GPU" and runtime.architecture(runtime.device()) == 90
+KERNELS = ("Triton", "Hopper") if HOPPER else ("Triton",)
+DTYPE = torch.bfloat16 if HOPPER else torch.float32
+
+
+def randn(*shape: int, dtype: torch.dtype = DTYPE) -> torch.Tensor:
+    return torch.randn(*shape, device=runtime.device()).to(dtype)
+
+
+def numbers(x: eight_bit.Operand, block: int, n: int) -> torch.Tensor:
+    """What an operand of Q or K stands for, [B, H, N, D], in float64."""
+    return x.values.double() * x.scale.double().repeat_interleave(block, 2)[:, :, :n, None]
+
+
+@triton.jit
+def _cast(x_ptr, o_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(o_ptr + at, eight_bit.to_e4m3(tl.load(x_ptr + at)))
+
+
+def test_rounding_to_e4m3_is_that_of_the_format() -> None:
+    """Every e4m3 number, the middle between each two, its neighbours in float32, and what lies beyond the largest."""
+    grid = torch.arange(0, 127, dtype=torch.uint8).view(torch.float8_e4m3fn).float()
+    middle = (grid[1:] + grid[:-1]) / 2
+    up, down = (torch.nextafter(middle, torch.tensor(end)) for end in (math.inf, -math.inf))
+    beyond = torch.tensor([449.0, 463.9, 464.0, 480.0, 1e9])
+    x = torch.cat([grid, middle, up, down, beyond])
+    x = torch.nn.functional.pad(torch.cat([x, -x]), (0, 1024 - 2 * len(x))).to(runtime.device())
+    found = torch.empty_like(x, dtype=torch.float8_e4m3fn)
+    eight_bit.launch(_cast, (1,), x, found, N=1024)
+    torch.testing.assert_close(found.float().cpu(), formats.rounded(x.cpu(), "e4m3"), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize(("n", "d", "block"), [(200, 64, 64), (1, 16, 64), (129, 128, 128), (64, 32, 64)])
+def test_rows_have_the_scales_of_their_blocks(n, d, block) -> None:
+    x = randn(2, 3, n, d, dtype=torch.float32) * torch.logspace(-3, 3, n, device=runtime.device())[:, None]
+    x = x.transpose(1, 2).contiguous().transpose(1, 2)  # heads last but one in memory, as a projection leaves them
+    found = eight_bit.quantise_rows(x, block)
+    right = quantize.quantise(x.cpu(), per="block", block=block)
+    torch.testing.assert_close(found.scale.cpu(), right.scale[..., 0, 0], atol=0, rtol=1e-6)
+    close = found.values.float().cpu() == right.values
+    assert close.double().mean() > 0.999  # a tie may fall to the other side after a division in another order
+
+
+@pytest.mark.parametrize("d", eight_bit.SIZES)
+def test_rows_rotated_have_the_same_products(d) -> None:
+    x, sign = randn(1, 2, 100, d), quantize.signs(d, seed=1).to(runtime.device())
+    found = numbers(eight_bit.quantise_rows(x, 64, sign), 64, 100)
+    turned = quantize.rotate(x.double(), sign)
+    # e4m3: half a step of 2^-3, relative; near 0 half of 2^-9 of the scale.
+    allowed = turned.abs() / 16 + turned.abs().amax() / 448 / 2**10 + 1e-5
+    assert bool(((found - turned).abs() <= allowed * 1.01).all())
+
+
+@pytest.mark.parametrize(("n", "permuted"), [(200, True), (200, False), (128, True), (5, True)])
+def test_values_are_transposed_padded_and_permuted(n, permuted) -> None:
+    v = randn(2, 2, n, 32)
+    found = eight_bit.quantise_values(v, permuted)
+    padded = -(-n // 128) * 128
+    assert found.values.shape == (2, 2, 32, padded)
+    assert torch.equal(found.scale.log2(), found.scale.log2().round())  # powers of two
+    order = torch.arange(padded)
+    if permuted:
+        order = order.view(-1, 2, 4, 2).transpose(1, 2).reshape(-1)  # of 16 keys: 0 1 8 9 2 3 10 11 …
+        assert order[:16].tolist() == [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15]
+    right = torch.nn.functional.pad(v.double(), (0, 0, 0, padded - n))[:, :, order.to(v.device)].mT
+    scale = found.scale.double().repeat_interleave(128, 2)[:, :, None]
+    largest = torch.nn.functional.pad(v.double(), (0, 0, 0, padded - n)).unflatten(2, (-1, 128)).abs().amax((-1, -2))
+    assert bool((found.scale.double() * 448 >= largest).all())
+    assert bool((found.scale.double() * 224 < largest).all())
+    assert bool(((found.values.double() * scale - right).abs() <= right.abs() / 16 + scale / 2**10).all())
+
+
+CASES = [  # B, H, Hk, Nq, Nk, D, causal, offset
+    (1, 2, 1, 200, 333, 64, False, 0),
+    (2, 2, 2, 130, 130, 128, True, 0),
+    (1, 1, 1, 5, 300, 128, False, 0),
+    (1, 4, 2, 64, 200, 64, True, 136),
+    (1, 2, 2, 100, 40, 128, True, -30),  # rows that see no key
+    (1, 1, 1, 1, 1, 64, False, 0),
+]
+if HOPPER:  # more tiles than SMs, more blocks of keys than slots
+    CASES += [
+        (3, 50, 25, 513, 640, 128, True, 127),
+        (3, 50, 50, 300, 2000, 64, False, 0),
+        (1, 2, 1, 4096, 4096, 128, True, 0),
+    ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("rotated", [False, True])
+def test_attention_of_the_operands(kernel, case, rotated) -> None:
+    b, h, h_k, n_q, n_k, d, causal, offset = case
+    q, k = randn(b, h, n_q, d), randn(b, h_k, n_k, d)
+    v = randn(b, h_k, n_k, d) * torch.logspace(-2, 2, n_k, device=q.device)[:, None].to(q)  # blocks of different scales
+    x = eight_bit.quantise(q, k, v, quantize.signs(d).to(q.device) if rotated else None)
+    o, L = eight_bit.forward(x, causal, offset, kernel)
+    plain = eight_bit.quantise_values(v, permuted=False)
+    in_v = (plain.values.double() * plain.scale.double().repeat_interleave(128, 2)[:, :, None]).mT[:, :, :n_k]
+    in_q, in_k = numbers(x.q, 64, n_q), numbers(x.k, 128, n_k)
+    exact, exact_L = definition(in_q, in_k, in_v, causal, offset=offset)
+    torch.testing.assert_close(L.double(), exact_L, atol=2e-4, rtol=1e-5)
+    # P has 3 bits: each weight is off by at most 1/16, and O by that of the weighted sizes; bf16 rounds O once more.
+    sizes, _ = definition(in_q, in_k, in_v.abs(), causal, offset=offset)
+    assert bool(((o.double() - exact).abs() <= sizes / 16 + exact.abs() / 200 + 1e-2 * sizes.max() / 256).all())
+    assert float((o.double() - exact).norm() / exact.norm().clamp_min(1e-9)) < 0.04 or not exact.any()
+
+
+@pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", [64, 128])
+def test_launches_are_alike(d, causal) -> None:
+    x = eight_bit.quantise(*(randn(3, 32, 777, d) for _ in range(3)))
+    first = eight_bit.forward(x, causal)
+    for _ in range(100):
+        for one, other in zip(first, eight_bit.forward(x, causal)):
+            assert torch.equal(one, other)
+
+
+def test_without_permuted_keys_the_answer_is_the_same() -> None:
+    q, k, v = (randn(1, 2, 150, 64) for _ in range(3))
+    one, other = (eight_bit.forward(eight_bit.quantise(q, k, v, permuted=p), kernel="Triton") for p in (True, False))
+    torch.testing.assert_close(one[0], other[0], atol=2e-2, rtol=2e-2)
+    torch.testing.assert_close(one[1], other[1], atol=1e-5, rtol=1e-5)
+
+
+def test_what_is_not_a_number_stays_visible() -> None:
+    q, k, v = (randn(1, 1, 40, 64) for _ in range(3))
+    v[0, 0, 3, 5] = math.nan
+    assert bool(eight_bit.forward(eight_bit.quantise(q, k, v))[0].isnan().any())
+    nothing = eight_bit.forward(eight_bit.quantise(q, k, torch.zeros_like(k)))[0]
+    assert not nothing.any()
+
+
+def _operands(d: int, n: int = 1024) -> eight_bit.Operands:
+    def empty(*shape: int, dtype: torch.dtype = torch.float8_e4m3fn) -> torch.Tensor:
+        return torch.empty(1, 2, *shape, dtype=dtype, device="meta")
+
+    q, k = (eight_bit.Operand(empty(n, d), empty(n // block, dtype=torch.float32)) for block in (64, 128))
+    v = eight_bit.Operand(empty(d, n), empty(n // 128, dtype=torch.float32))
+    return eight_bit.Operands(q, k, v, n, torch.bfloat16, True)
+
+
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_hopper_kernel_compiles_as_it_should(d, causal) -> None:
+    """No spills, no waits added to wgmma, and P's numbers never leave their thread or are taken apart (no prmt)."""
+    found = compiled.inspect(eight_bit.forward, _operands(d), causal, 0, "Hopper")
+    assert (found.spilled_bytes, found.serialised_wgmma, found.count("prmt")) == (0, False, 0)
+    assert found.wgmma > 0
+
+
+def test_permuted_keys_save_triton_the_exchange() -> None:
+    permuted = compiled.inspect(eight_bit.forward, _operands(128), False, 0, "Triton")
+    in_order = compiled.inspect(eight_bit.forward, _operands(128)._replace(permuted=False), False, 0, "Triton")
+    assert permuted.count("shfl") < in_order.count("shfl")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: eight_bit.quantise(x[0], x, x), ValueError, r"q has shape \[2, 20, 64\]; pass a tensor with 4"),
+        (lambda x: eight_bit.quantise(x, x[:, :, :5], x), ValueError, "k has shape"),
+        (lambda x: eight_bit.quantise(x[:, :1], x, x), ValueError, "heads a multiple"),
+        (lambda x: eight_bit.quantise(x, x.half().float().half(), x), TypeError, "k"),
+        (lambda x: eight_bit.quantise(x[..., :24].contiguous(), x, x), ValueError, "the head size of q is 24"),
+        (lambda x: eight_bit.quantise(x[:, :, :0], x, x), ValueError, "q is empty"),
+        (lambda x: eight_bit.quantise(x, x, x, torch.ones(3)), ValueError, r"sign has shape \[3\]; pass \[64\]"),
+        (lambda x: eight_bit.forward(eight_bit.quantise(x, x, x), kernel="CUDA"), ValueError, "kernel is 'CUDA'"),
+        (
+            lambda x: eight_bit.forward(eight_bit.quantise(x, x, x, permuted=False), kernel="Hopper"),
+            ValueError,
+            "kernel is 'Hopper', but",
+        ),
+    ],
+)
+def test_bad_input(call, error, message) -> None:
+    with pytest.raises(error, match=message):
+        call(torch.randn(1, 2, 20, 64, device=runtime.device()))
