@@ -25,6 +25,7 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "ring": hopper.ring,
     "eight_bit_speed": low_precision.eight_bit_speed,
     "eight_bit_errors": low_precision.eight_bit_errors,
+    "eight_bit_sums": low_precision.eight_bit_sums,
     "eight_bit_counters": low_precision.eight_bit_counters,
     "full_stack": ladder.full_stack,
 }

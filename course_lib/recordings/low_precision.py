@@ -10,6 +10,7 @@ import torch
 from course_lib import measure, quantize, reference
 from course_lib.attention import attention
 from course_lib.kernels import eight_bit
+from course_lib.kernels.hopper import forward
 from course_lib.peers import fused, plain_attention
 from course_lib.recordings.training import HIDDEN, TOKENS
 
@@ -89,6 +90,28 @@ def eight_bit_errors() -> list[dict[str, Any]]:
             rows.append(
                 {"way": way, "n": n, "d": d, "seed": seed, "rms_error": float(error.mean().sqrt()), "worst": worst}
             )
+    return rows
+
+
+def eight_bit_sums() -> list[dict[str, Any]]:
+    """What is kept of 127 small products beside a large one, 2^6 … 2^24 times each of them, in q · k as the kernels sum it.
+
+    With one key a row's L is its score. Of e4m3 and bf16 on Hopper's tensor cores; 1 if all is kept.
+    """
+    rows, d, device = [], 128, "cuda"
+    for power in measure.progress(range(6, 25), "power"):
+        small = 2.0 ** ((16 - power) // 2), 2.0 ** ((17 - power) // 2)
+        q, k = (torch.full((1, 1, 64, d), x, device=device) for x in small)
+        q[..., 0], k[..., 0] = 256.0, 256.0
+        k, one = k[:, :, :1], torch.ones(1, 1, 1, device=device)
+        v = torch.ones(1, 1, d, 128, device=device)
+        x = [eight_bit.Operand(y.to(torch.float8_e4m3fn), one) for y in (q, k, v)]
+        for form, L in (
+            ("e4m3", eight_bit.forward(eight_bit.Operands(*x, 1, torch.bfloat16, True), kernel="Hopper")[1]),
+            ("bf16", forward("overlap", q.bfloat16(), k.bfloat16(), k.bfloat16())[1]),
+        ):
+            kept = (float(L[0, 0, 0]) * d**0.5 - 2.0**16) / (127 * 2.0 ** (16 - power))
+            rows.append({"format": form, "power": power, "kept": round(kept, 3)})
     return rows
 
 
