@@ -105,9 +105,10 @@ def eight_bit_sums() -> list[dict[str, Any]]:
         q[..., 0], k[..., 0] = 256.0, 256.0
         k, one = k[:, :, :1], torch.ones(1, 1, 1, device=device)
         v = torch.ones(1, 1, d, 128, device=device)
-        x = [eight_bit.Operand(y.to(torch.float8_e4m3fn), one) for y in (q, k, v)]
+        a, b, c = (eight_bit.Operand(y.to(torch.float8_e4m3fn), one) for y in (q, k, v))
+        x = eight_bit.Operands(a, b, c, 1, torch.bfloat16, True)
         for form, L in (
-            ("e4m3", eight_bit.forward(eight_bit.Operands(*x, 1, torch.bfloat16, True), kernel="Hopper")[1]),
+            ("e4m3", eight_bit.forward(x, kernel="Hopper")[1]),
             ("bf16", forward("overlap", q.bfloat16(), k.bfloat16(), k.bfloat16())[1]),
         ):
             kept = (float(L[0, 0, 0]) * d**0.5 - 2.0**16) / (127 * 2.0 ** (16 - power))
