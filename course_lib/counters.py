@@ -59,8 +59,8 @@ def cases() -> dict[str, Callable[..., Any]]:
         "running": flash_running,
         "V2": flash_v2,
         "attention()": one_batch(attention),
-        "8 bits": one_batch(lambda *x: eight_bit.forward(eight_bit.quantise(*x))),
-        "8 bits, Triton": one_batch(lambda *x: eight_bit.forward(eight_bit.quantise(*x), kernel="Triton")),
+        "8 bits": one_batch(eight_bit.attention),
+        "8 bits, Triton": one_batch(functools.partial(eight_bit.attention, kernel="Triton")),
     }
 
 

@@ -67,6 +67,23 @@ def signs(d: int, seed: int = 0) -> torch.Tensor:
     return 1.0 - 2.0 * torch.randint(0, 2, (d,), generator=generator)
 
 
+def butterflies(x: torch.Tensor) -> list[torch.Tensor]:
+    """x [..., d], d a power of two, and what each of log2 d stages makes of it: of two numbers (a + b)/√2 and (a - b)/√2.
+
+    The last is x times the Hadamard matrix over √d. Each has the same sum of squares. Raises ValueError for another d.
+    """
+    d = x.shape[-1]
+    if d & (d - 1):
+        raise ValueError(f"x has rows of {d} numbers; pass a power of two")
+    stages, half = [x], 1
+    while half < d:
+        pairs = stages[-1].unflatten(-1, (-1, 2, half))
+        first, second = pairs[..., 0, :], pairs[..., 1, :]
+        stages.append(torch.stack([first + second, first - second], dim=-2).flatten(-3) / math.sqrt(2))
+        half *= 2
+    return stages
+
+
 def hadamard(x: torch.Tensor) -> torch.Tensor:
     """x [..., d] times the Hadamard matrix over √d, in d log2 d additions for each row, in x's dtype.
 
@@ -77,13 +94,7 @@ def hadamard(x: torch.Tensor) -> torch.Tensor:
     power = 1 << (d.bit_length() - 1)
     if power < d:
         return torch.cat([hadamard(x[..., :power]), hadamard(x[..., power:])], dim=-1)
-    half = 1
-    while half < d:
-        pairs = x.unflatten(-1, (-1, 2, half))
-        first, second = pairs[..., 0, :], pairs[..., 1, :]
-        x = torch.stack([first + second, first - second], dim=-2).flatten(-3)
-        half *= 2
-    return x / math.sqrt(d)
+    return butterflies(x)[-1]
 
 
 def rotate(x: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:

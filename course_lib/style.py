@@ -66,6 +66,13 @@ ALGORITHM = {
     "ring": BLUE,
     "fixed order": ORANGE,
     "queue": BLUE,
+    # lecture 11
+    "8 bits": GREEN,
+    "one scale": ORANGE,
+    "block scales": SKY,
+    "one scale and rotation": BLUE,
+    "block scales and rotation": GREEN,
+    "kernel": BLACK,
 }
 MARKER = {
     "standard": "s",
@@ -91,6 +98,12 @@ MARKER = {
     "Lite": "X",
     "Online": "o",
     "attention()": "*",
+    "8 bits": "D",
+    "one scale": "s",
+    "block scales": "^",
+    "one scale and rotation": "o",
+    "block scales and rotation": "D",
+    "kernel": "x",
 }
 TENSOR = {
     "Q": BLUE,
@@ -111,7 +124,7 @@ TENSOR = {
     "dV": "#7FCEB9",
     "dO": "#7F7F7F",
 }
-FORMAT = {"fp32": BLACK, "tf32": PURPLE, "fp16": BLUE, "bf16": ORANGE, "e4m3": GREEN, "e5m2": SKY}
+FORMAT = {"fp32": BLACK, "tf32": PURPLE, "fp16": BLUE, "bf16": ORANGE, "e4m3": GREEN, "e5m2": SKY, "int8": RED}
 WORK = {"load": GREY, "QK": BLUE, "softmax": ORANGE, "PV": GREEN}  # what a warpgroup does
 
 

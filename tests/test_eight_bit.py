@@ -152,27 +152,23 @@ def test_what_is_not_a_number_stays_visible() -> None:
     assert not nothing.any()
 
 
-def _operands(d: int, n: int = 1024) -> eight_bit.Operands:
-    def empty(*shape: int, dtype: torch.dtype = torch.float8_e4m3fn) -> torch.Tensor:
-        return torch.empty(1, 2, *shape, dtype=dtype, device="meta")
-
-    q, k = (eight_bit.Operand(empty(n, d), empty(n // block, dtype=torch.float32)) for block in (64, 128))
-    v = eight_bit.Operand(empty(d, n), empty(n // 128, dtype=torch.float32))
-    return eight_bit.Operands(q, k, v, n, torch.bfloat16, True)
+def compiled_kernel(d: int, **options) -> compiled.Compiled:
+    x = torch.empty(1, 2, 1024, d, dtype=torch.bfloat16, device="meta")
+    return compiled.inspect(eight_bit.attention, x, x, x, **options)
 
 
 @pytest.mark.parametrize("d", [64, 128])
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_hopper_kernel_compiles_as_it_should(d, causal) -> None:
     """No spills, no waits added to wgmma, and P's numbers never leave their thread or are taken apart (no prmt)."""
-    found = compiled.inspect(eight_bit.forward, _operands(d), causal, 0, "Hopper")
+    found = compiled_kernel(d, causal=causal, kernel="Hopper")
+    assert found.kernel == "eight_bit_kernel"
     assert (found.spilled_bytes, found.serialised_wgmma, found.count("prmt")) == (0, False, 0)
     assert found.wgmma > 0
 
 
 def test_permuted_keys_save_triton_the_exchange() -> None:
-    permuted = compiled.inspect(eight_bit.forward, _operands(128), False, 0, "Triton")
-    in_order = compiled.inspect(eight_bit.forward, _operands(128)._replace(permuted=False), False, 0, "Triton")
+    permuted, in_order = (compiled_kernel(128, kernel="Triton", permuted=p) for p in (True, False))
     assert permuted.count("shfl") < in_order.count("shfl")
 
 

@@ -339,6 +339,19 @@ def forward(
     return o, L
 
 
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    sign: torch.Tensor | None = None,
+    causal: bool = False,
+    kernel: str | None = None,
+    permuted: bool = True,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(o, L) of 16- or 32-bit q [B, H, Nq, D], k and v [B, Hk, Nk, D]: ``forward`` of what ``quantise`` makes of them."""
+    return forward(quantise(q, k, v, sign, permuted), causal, kernel=kernel)
+
+
 def _refusal(x: Operands) -> str:
     """Why the Hopper kernel cannot take these operands on this GPU; '' if it can."""
     if runtime.lane() != "GPU" or runtime.architecture(x.q.values.device) != 90:

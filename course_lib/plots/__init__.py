@@ -12,18 +12,22 @@ from course_lib.plots.cost import (
 from course_lib.plots.course import course_map
 from course_lib.plots.formats import format_bars, neighbours, relative_steps, softcap, stage_lines
 from course_lib.plots.ladder import ladder_lines
+from course_lib.plots.low_precision import butterfly, error_bands, kept, row_bars, share_bars, ways
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
 from course_lib.plots.softmax import key_blocks, online_step
 from course_lib.plots.speed import chain, climb, curves, grouped_bars, lanes, lines, time_bars
 
 __all__ = [
+    "butterfly",
     "chain",
     "climb",
     "course_map",
     "curves",
+    "error_bands",
     "format_bars",
     "grouped_bars",
     "heatmap",
+    "kept",
     "key_blocks",
     "ladder_lines",
     "lanes",
@@ -35,7 +39,9 @@ __all__ = [
     "online_step",
     "relative_steps",
     "roofline",
+    "row_bars",
     "score_size",
+    "share_bars",
     "softcap",
     "stage_lines",
     "tile_budget",
@@ -43,4 +49,5 @@ __all__ = [
     "trace",
     "traffic_bars",
     "warp_split",
+    "ways",
 ]

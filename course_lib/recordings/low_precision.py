@@ -33,7 +33,7 @@ def eight_bit_speed() -> list[dict[str, Any]]:
             "attention()": partial(attention, q, k, v, causal=causal),
             "cuDNN": partial(fused, "cuDNN", q, k, v, causal),
             "8 bits": partial(eight_bit.forward, x, causal),
-            "8 bits, from 16 bits": partial(_from_16_bits, q, k, v, sign, causal),
+            "8 bits, from 16 bits": partial(eight_bit.attention, q, k, v, sign, causal),
             "8 bits, Triton": partial(eight_bit.forward, x, causal, kernel="Triton"),
             "8 bits, Triton, keys in order": partial(eight_bit.forward, in_order, causal, kernel="Triton"),
         }
@@ -49,12 +49,6 @@ def eight_bit_speed() -> list[dict[str, Any]]:
             flops = 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1)
             rows.append(row | {"tflops": round(flops / time.median / 1e12, 1)})
     return rows
-
-
-def _from_16_bits(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sign: torch.Tensor, causal: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    return eight_bit.forward(eight_bit.quantise(q, k, v, sign), causal)
 
 
 def _output(call: Callable[[], Any]) -> torch.Tensor:
@@ -82,7 +76,7 @@ def eight_bit_errors() -> list[dict[str, Any]]:
             "fp8, block scales and rotation": partial(narrow, sign=sign),
             "fp8, one scale and rotation": partial(narrow, per="tensor", sign=sign),
             "fp8, block scales": narrow,
-            "kernel": partial(_from_16_bits, a, b, c, sign, False),
+            "kernel": partial(eight_bit.attention, a, b, c, sign),
         }
         for way, call in ways.items():
             error = (_output(call).view(n, d).double() - exact).square().mean(dim=1)
