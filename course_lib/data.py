@@ -162,6 +162,7 @@ _REPORTED: dict[str, dict[str, Callable[[str], Any]]] = {
         "source": text,
     },
     "attention_error": {"n": positive_int, "lite": positive, "online": positive, "source": text},
+    "eight_bit_error": {"way": text, "rms_error": positive, "source": text},
     "full_stack": {
         "n": positive_int,
         "d": positive_int,

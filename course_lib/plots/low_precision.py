@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from course_lib.style import GREEN, GREY, MARKER, colour, kind_label
 
@@ -27,8 +27,9 @@ def row_bars(axes: Sequence[Axes], before: torch.Tensor, after: torch.Tensor) ->
         ax.bar(range(len(x)), x.tolist(), width=1.0, color=GREEN)
         ax.axhspan(-step / 2, step / 2, color=GREY, alpha=0.35, lw=0)
         lost = float((x.abs() < step / 2).double().mean())
-        ax.set_title(f"{name}: largest {float(x.abs().max()):.3g}, step {step:.2g}, {lost:.0%} round to 0", fontsize=12)
-        ax.set(xlabel="position in the row", ylabel="x")
+        ax.set_title(name, loc="left")
+        said = f"largest {float(x.abs().max()):.3g}, int8 step {step:.2g}, {lost:.0%} round to 0"
+        ax.set(xlabel=f"position in the row\n{said}", ylabel="x")
     kind_label(axes[1], "this machine, now")
     return f"sum of squares: {float(before.square().sum()):.6g} before, {float(after.square().sum()):.6g} after"
 
@@ -82,6 +83,7 @@ def kept(ax: Axes, shares: Mapping[str, Mapping[int, float]], kind: str) -> Axes
         xlabel="large product / small product, as a power of two", ylabel="share of the small ones\nthat is in the sum"
     )
     ax.set_ylim(-0.1, 1.15)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(loc="center right")
     kind_label(ax, kind)
     return ax

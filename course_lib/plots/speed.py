@@ -1,6 +1,7 @@
 """Times, errors and rates: lines and bars for each algorithm."""
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
@@ -20,8 +21,13 @@ def lines(
     base: int = 2,
 ) -> Axes:
     """One line for each algorithm over x, both axes logarithmic."""
+    variants: Counter[str] = Counter()
     for name, y in series.items():
-        dashes = "--" if "," in name else "-"  # a variant of an algorithm keeps its colour
+        algorithm, _, variant = name.partition(",")
+        variants[algorithm] += bool(variant)
+        dashes = (
+            ("--", ":", "-.")[(variants[algorithm] - 1) % 3] if variant else "-"
+        )  # a variant of an algorithm keeps its colour
         ax.plot(x, y, dashes, marker=MARKER.get(name.split(",")[0], "o"), color=colour(name), label=name)
     ax.set_xscale("log", base=base)
     if max(x) <= 65_536:
