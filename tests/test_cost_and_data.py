@@ -164,7 +164,15 @@ def test_a_broken_recording_names_file_and_field(tmp_path, monkeypatch, content:
 
 
 def test_every_table_and_recording_in_data_is_sound() -> None:
-    for name in ("attention_gpu", "attention_error", "eight_bit_error", "full_stack", "intensity", "memory_prices", "sources"):
+    for name in (
+        "attention_gpu",
+        "attention_error",
+        "eight_bit_error",
+        "full_stack",
+        "intensity",
+        "memory_prices",
+        "sources",
+    ):
         assert data.reported(name)
     recordings = list((data.DATA / "measured").glob("*/*.json"))
     assert recordings

@@ -77,6 +77,17 @@ def test_the_fast_rotation_is_the_matrix(d) -> None:
     torch.testing.assert_close(quantize.hadamard(x), x @ matrix / math.sqrt(d), atol=1e-12, rtol=1e-12)
 
 
+def test_each_stage_keeps_the_length_and_doubles_the_reach() -> None:
+    x = randn(5, 16)
+    stages = quantize.butterflies(x)
+    assert len(stages) == 5
+    for stage in stages:
+        torch.testing.assert_close(stage.square().sum(-1), x.square().sum(-1))
+    one = quantize.butterflies(torch.eye(16, dtype=DOUBLE))
+    assert [int((stage[3] != 0).sum()) for stage in one] == [1, 2, 4, 8, 16]
+    torch.testing.assert_close(stages[-1], quantize.hadamard(x))
+
+
 @pytest.mark.parametrize("d", [1, 2, 16, 64, 96, 100, 128, 256])
 def test_the_rotation_changes_no_product(d) -> None:
     sign = quantize.signs(d, seed=3)
@@ -149,6 +160,7 @@ def test_outliers_are_as_rare_and_as_large_as_asked() -> None:
         (lambda: quantize.folded(torch.ones(10, 4), torch.ones(4)), ValueError, "weight has 10 rows; pass a multiple"),
         (lambda: quantize.outliers(4, 4, rate=2.0), ValueError, "rate is 2.0"),
         (lambda: quantize.signs(0), ValueError, "d is 0"),
+        (lambda: quantize.butterflies(torch.ones(2, 12)), ValueError, "x has rows of 12 numbers; pass a power of two"),
     ],
 )
 def test_bad_input(call, error, message) -> None:
