@@ -28,7 +28,7 @@ def lines(
         dashes = (
             ("--", ":", "-.")[(variants[algorithm] - 1) % 3] if variant else "-"
         )  # a variant of an algorithm keeps its colour
-        ax.plot(x, y, dashes, marker=MARKER.get(name.split(",")[0], "o"), color=colour(name), label=name)
+        ax.plot(x, y, dashes, marker=MARKER.get(name) or MARKER.get(algorithm, "o"), color=colour(name), label=name)
     ax.set_xscale("log", base=base)
     if max(x) <= 65_536:
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
@@ -36,7 +36,8 @@ def lines(
     ax.set(xlabel=xlabel, ylabel=ylabel)
     low, high = ax.get_ylim()
     if high / low < 100:  # plain numbers read better than 3 × 10⁰
-        ax.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+        ax.yaxis.set_minor_locator(LogLocator(subs=range(2, 10) if high / low < 5 else (2, 5)))
+        ax.grid(True, axis="y", which="minor")
         for formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
             formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     ax.legend(loc="best")
