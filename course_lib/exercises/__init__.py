@@ -1,0 +1,72 @@
+"""Exercises that check themselves: in a notebook, ``check(my_function)``, ``hint``, ``solution``, ``progress()``.
+
+Each is a module of ``tasks``; its solution lies in ``solutions``, which a student's copy does not have. To write one: CONTRIBUTING.md.
+"""
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+from IPython.display import Markdown
+
+from course_lib.exercises import record, tasks
+from course_lib.exercises.base import Exercise, check_name
+from course_lib.exercises.checking import Report, check_exercise
+from course_lib.tables import Table
+
+Named = str | Callable[..., Any]
+
+
+@functools.cache
+def exercises() -> dict[str, Exercise]:
+    """All exercises by name, in the order of the lectures."""
+    modules = [importlib.import_module(f"{tasks.__name__}.{m.name}") for m in pkgutil.iter_modules(tasks.__path__)]
+    found: list[Exercise] = [module.EXERCISE for module in modules]
+    return {e.name: e for e in sorted(found, key=lambda e: (e.lecture, e.level, e.name))}
+
+
+def _find(which: Named) -> Exercise:
+    name = which if isinstance(which, str) else getattr(which, "__name__", repr(which))
+    return exercises()[check_name(name, exercises())]
+
+
+def check(function: Callable[..., Any]) -> Report:
+    """Run the checks of the exercise that the function is named after; the report is shown as the cell's output.
+
+    Raises ValueError for a function that is no exercise. An untouched stub is reported as not attempted.
+    """
+    return check_exercise(_find(function), function)
+
+
+def hint(which: Named, number: int | None = None) -> Markdown:
+    """The next hint of an exercise, each a fold to be opened; ``number`` 1 to 3 for one of them."""
+    exercise = _find(which)
+    chosen = range(1, 4) if number is None else (number,)
+    if not all(n in (1, 2, 3) for n in chosen):
+        raise ValueError(f"number is {number}; pass 1, 2 or 3")
+    folds = [f"<details><summary>Hint {n}</summary>\n\n{exercise.hints[n - 1]}\n\n</details>" for n in chosen]
+    return Markdown("\n\n".join(folds))
+
+
+def solution(which: Named) -> Markdown:
+    """A solution and why it is one, in a fold; a copy without solutions says so."""
+    exercise = _find(which)
+    try:
+        code, words = exercise.solution
+    except ModuleNotFoundError:
+        return Markdown("This copy of the course has no solutions; ask your instructor.")
+    return Markdown(
+        f"<details><summary>Solution of {exercise.name}</summary>\n\n```python\n{code.strip()}\n```\n\n{words.strip()}\n\n</details>"
+    )
+
+
+def progress() -> Table:
+    """What is passed, lecture by lecture."""
+    known = record.load()
+    rows = [
+        [e.lecture, e.title, "★" * e.level, e.minutes, known.get(e.name, "not attempted")] for e in exercises().values()
+    ]
+    done = sum(row[-1] == "passed" for row in rows)
+    return Table(["lecture", "exercise", "level", "minutes", f"{done} of {len(rows)} passed"], rows)

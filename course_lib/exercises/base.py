@@ -1,0 +1,133 @@
+"""What an exercise is: a question, a stub, cases, an oracle, hints, and wrong answers with the name of their bug."""
+
+import importlib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+
+from course_lib import checks
+
+
+class Case(NamedTuple):
+    """One call of the student's function: the property that it tests, in words, and the arguments."""
+
+    property: str
+    args: tuple[Any, ...]
+
+
+class Solution(NamedTuple):
+    """The answer as code, and what is to be learned from it."""
+
+    source: str
+    explanation: str
+
+
+def call(function: Callable[..., Any], case: Case) -> Any:
+    """The plainest way to run a case."""
+    return function(*case.args)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise. Cases stand from the smallest to the largest; the first that fails is shown to the student.
+
+    asked: Markdown. stub: the code cell up to the call of ``check``; it defines ``name`` with the body ``...``. level: 1 to 3.
+    expected(*args): the right result by other means than the solution (float64, brute force, a closed form).
+    wrong: the known bugs, diagnosis -> a function that has it. A diagnosis ends the sentence "this is what you get …".
+    run(function, case): calls the function; for kernels, launches it. tolerance: of numbers, relative to the largest
+    expected one. parts: names of the parts where a result is a tuple. remark(case, result): a reason to reject what is right
+    but not what was asked (bytes moved, say), or ''.
+    """
+
+    name: str
+    lecture: str
+    title: str
+    level: int
+    minutes: int
+    asked: str
+    stub: str
+    cases: Callable[[], Iterable[Case]]
+    expected: Callable[..., Any]
+    hints: tuple[str, str, str]
+    wrong: Mapping[str, Callable[..., Any]]
+    run: Callable[[Callable[..., Any], Case], Any] = call
+    tolerance: float = 1e-5
+    parts: tuple[str, ...] = ()
+    remark: Callable[[Case, Any], str] = field(default=lambda case, result: "")
+
+    @property
+    def solution(self) -> Solution:
+        """Raises ModuleNotFoundError in a student's copy, which has none."""
+        module = importlib.import_module(f"course_lib.exercises.solutions.{self.name}")
+        return Solution(module.SOURCE, module.EXPLANATION)
+
+    @property
+    def cell(self) -> str:
+        """The code cell of a notebook."""
+        return f"{self.stub.strip()}\n\n\ncheck({self.name})"
+
+    @property
+    def heading(self) -> str:
+        """The Markdown cell above it."""
+        stars = "★" * self.level + "☆" * (3 - self.level)
+        return f"### Exercise: {self.title}\n\n*{stars}, about {self.minutes} minutes.* {self.asked.strip()}"
+
+
+def differs(found: Any, right: Any, tolerance: float, parts: tuple[str, ...] = ()) -> str:
+    """In words how ``found`` differs from ``right``; '' if it does not.
+
+    Whole numbers, booleans and text have to be equal; floating-point numbers within ``tolerance`` of the largest right one.
+    Tuples and dictionaries are compared part by part.
+    """
+    if isinstance(right, tuple):
+        if not isinstance(found, tuple | list) or len(found) != len(right):
+            return (
+                f"a {type(found).__name__} came back; return a tuple of {len(right)}: {', '.join(parts) or 'see above'}"
+            )
+        for i, (one, other) in enumerate(zip(found, right)):
+            if words := differs(one, other, tolerance):
+                return f"{parts[i] if i < len(parts) else f'part {i + 1}'}: {words}"
+        return ""
+    if isinstance(right, dict):
+        if not isinstance(found, dict) or set(found) != set(right):
+            return f"{found!r} came back; return a dictionary with {', '.join(map(repr, right))}"
+        return next((f"{key}: {words}" for key in right if (words := differs(found[key], right[key], tolerance))), "")
+    if isinstance(right, torch.Tensor):
+        return _tensor_differs(found, right, tolerance)
+    if isinstance(found, torch.Tensor) and found.numel() == 1:
+        found = found.item()
+    if isinstance(right, float):
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            return f"{found!r} came back; return a number"
+        same = found == right or math.isclose(found, right, rel_tol=tolerance, abs_tol=tolerance * 1e-3)
+        return (
+            "" if same or (math.isnan(found) and math.isnan(right)) else f"{found:.6g} came back, right is {right:.6g}"
+        )
+    return "" if type(found) is type(right) and found == right else f"{found!r} came back, right is {right!r}"
+
+
+def _tensor_differs(found: Any, right: torch.Tensor, tolerance: float) -> str:
+    if not isinstance(found, torch.Tensor):
+        return f"a {type(found).__name__} came back; return a tensor of shape {list(right.shape)}"
+    if found.shape != right.shape:
+        return f"shape {list(found.shape)} came back, right is {list(right.shape)}"
+    if not right.is_floating_point():
+        return "" if torch.equal(found, right) else f"{found.tolist()} came back, right is {right.tolist()}"
+    one, other = found.detach().cpu().double(), right.cpu().double()
+    finite = other[other.isfinite()].abs()
+    size = float(finite.max()) if finite.numel() else 1.0
+    bad = ~torch.isclose(one, other, rtol=0, atol=tolerance * max(size, 1e-30), equal_nan=True)
+    if not bad.any():
+        return ""
+    where = bad.nonzero()[0].tolist()
+    at = f"at {where}" if where else "here"
+    share = f"{int(bad.sum())} of {bad.numel()} numbers are off; " if bad.numel() > 1 else ""
+    return f"{share}{at} {float(one[tuple(where)]):.6g} came back, right is {float(other[tuple(where)]):.6g}"
+
+
+def check_name(name: str, known: Iterable[str]) -> str:
+    """Return the name if it is one of the exercises; else raise ValueError."""
+    return checks.one_of("exercise", name, list(known))

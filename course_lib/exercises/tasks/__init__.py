@@ -1,0 +1,1 @@
+"""One module for each exercise; its EXERCISE is an ``exercises.base.Exercise``."""

@@ -1,0 +1,228 @@
+"""Every exercise: its solution passes, its known-wrong answers are named, its stub is left alone; and the check itself."""
+
+import inspect
+import linecache
+import math
+import time
+
+import pytest
+import torch
+
+from course_lib import runtime
+from course_lib.exercises import check, exercises, hint, progress, record, solution
+from course_lib.exercises.base import Exercise, differs
+from course_lib.exercises.checking import check_exercise
+from course_lib.exercises.running import Failure, outcomes
+
+pytestmark = pytest.mark.skipif(runtime.lane() == "no kernels", reason="exercises with kernels need Triton")
+ALL = list(exercises().values())
+PLAIN_IMPORTS = (
+    "import math\nimport torch\nfrom course_lib.kernels import tl, triton\nfrom course_lib.memory import *\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def own_progress(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
+
+
+def defined(source: str, name: str):
+    """The function of a cell, with a source that inspect finds, as in a notebook."""
+    file = f"<cell {name} {hash(source)}>"
+    text = PLAIN_IMPORTS + source
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    space: dict = {}
+    exec(compile(text, file, "exec"), space)
+    return space[name]
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
+def test_the_solution_passes_in_time_with_the_stubs_signature(exercise: Exercise) -> None:
+    answer = defined(exercise.solution.source, exercise.name)
+    begin = time.perf_counter()
+    report = check_exercise(exercise, answer)
+    assert report.status == "passed", report
+    assert time.perf_counter() - begin < 5
+    stub = defined(exercise.stub, exercise.name)
+    one, other = (inspect.signature(getattr(f, "fn", f)) for f in (stub, answer))
+    assert str(one) == str(other)
+    assert exercise.solution.explanation.strip()
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
+def test_the_stub_is_not_attempted(exercise: Exercise) -> None:
+    assert check_exercise(exercise, defined(exercise.stub, exercise.name)).status == "not attempted"
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
+def test_wrong_answers_are_rejected_each_with_its_own_diagnosis(exercise: Exercise) -> None:
+    assert len(exercise.wrong) >= 4
+    for diagnosis, function in exercise.wrong.items():
+        report = check_exercise(exercise, function)
+        assert report.status == "failed", diagnosis
+        assert report.diagnosis == diagnosis
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
+def test_the_oracle_does_not_use_the_solution_and_texts_are_whole(exercise: Exercise) -> None:
+    assert exercise.level in (1, 2, 3)
+    assert len(exercise.hints) == 3
+    assert all(h.strip() for h in exercise.hints)
+    assert 1 <= exercise.minutes <= 60
+    for case in exercise.cases():
+        assert not differs(exercise.expected(*case.args), exercise.expected(*case.args), exercise.tolerance)
+    for diagnosis in exercise.wrong:
+        assert not diagnosis.endswith(".")
+
+
+# --- the check itself ---
+
+
+def online(source: str):
+    return defined("def online_update(m, l, x):\n    " + source, "online_update")
+
+
+def test_an_exception_is_shown_short_at_the_students_line() -> None:
+    report = check(online("y = 1\n    return x[10**6], y"))
+    assert report.status == "failed"
+    assert "IndexError" in report.details[-2]
+    assert report.details[-1] == "line 3: return x[10**6], y"
+    assert len(repr(report).splitlines()) < 12
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("import os; os.abort()", "signal 6"),
+        ("import os; os._exit(3)", "exit code 3"),
+        ("raise SystemExit('bye')", "SystemExit: bye"),
+        ("return (lambda: 1), 2", "cannot be sent"),
+        ("return None", "a NoneType came back; return a tuple of 2: m, l"),
+        ("return 1, 2, 3", "return a tuple of 2"),
+        ("return 'five', 1.0", "m: 'five' came back; return a number"),
+    ],
+)
+def test_whatever_happens_ends_in_words(body, words) -> None:
+    report = check(online(body))
+    assert report.status == "failed"
+    assert any(words in line for line in report.details), report
+
+
+def test_an_endless_loop_ends_in_time() -> None:
+    begin = time.perf_counter()
+    report = check(online("while True: pass"))
+    assert "did not end within 5 seconds" in report.details[-1]
+    assert time.perf_counter() - begin < 12
+
+
+def test_what_is_printed_is_shown_with_a_failure() -> None:
+    report = check(online("print('here I am'); return m, l"))
+    assert report.details[-1] == "it printed: here I am"
+
+
+def test_other_arguments_are_refused_before_anything_runs() -> None:
+    report = check(defined("def online_update(m, x): return 1", "online_update"))
+    assert report.failed == "the signature"
+    assert "keep (m, l, x)" in report.details[0]
+
+
+KERNEL = """
+@triton.jit
+def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    {}
+"""
+
+
+@pytest.mark.skipif(runtime.lane() != "interpreter", reason="accesses are watched in the interpreter")
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("tl.store(c_ptr + i, tl.load(a_ptr + 1000 + i))", "the kernel reads element 1000 of a_ptr, which has 256"),
+        ("tl.store(c_ptr - 4 + i, tl.load(a_ptr + i))", "the kernel writes element -4 of c_ptr"),
+        ("tl.store(c_ptr + 10**12 + i, tl.load(a_ptr + i))", "beside all tensors"),
+        ("while M > 0:\n        i += 0", "did not end within 5 seconds"),
+        ("tl.store(c_ptr + i, tl.load(a_ptr + i) + undefined)", "undefined"),
+    ],
+)
+def test_a_wrong_kernel_leaves_the_notebook_alive(body, words) -> None:
+    report = check(defined(KERNEL.format(body), "matmul_kernel"))
+    assert report.status == "failed"
+    assert any(words in line for line in report.details), report
+
+
+def test_after_a_check_the_interpreter_is_as_before() -> None:
+    from triton.runtime import interpreter
+
+    before = type(interpreter.interpreter_builder).create_masked_load
+    check(defined(KERNEL.format("tl.store(c_ptr + i, tl.load(a_ptr + 1000 + i))"), "matmul_kernel"))
+    assert type(interpreter.interpreter_builder).create_masked_load is before
+
+
+def test_outcomes_stop_where_the_process_ended() -> None:
+    def third():
+        import os
+
+        os._exit(1)
+
+    found = outcomes(third, [lambda: 1, lambda: torch.ones(2), third, lambda: 4])
+    if runtime.lane() == "interpreter":
+        assert found[0].result == 1
+        assert torch.equal(found[1].result, torch.ones(2))
+        assert isinstance(found[2].result, Failure)
+        assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("found", "right", "words"),
+    [
+        (1.0, 1, "1.0 came back"),
+        (True, 1, "True came back"),
+        (1, 1.0, ""),
+        (torch.tensor(2.0), 2.0, ""),
+        (math.nan, 1.0, "nan came back"),
+        (math.inf, math.inf, ""),
+        (torch.ones(2, 3), torch.ones(3, 2), "shape [2, 3] came back, right is [3, 2]"),
+        (torch.tensor([1.0, math.nan]), torch.tensor([1.0, 2.0]), "1 of 2 numbers are off; at [1] nan came back"),
+        ([1.0], torch.ones(1), "a list came back; return a tensor"),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), "[1, 2] came back"),
+        ({"K": 1}, {"K": 2}, "K: 1 came back"),
+        ({"V": 1}, {"K": 2}, "return a dictionary with 'K'"),
+        (1e30, 1.0, "1e+30 came back"),
+        (torch.full((2,), 1e-9), torch.zeros(2), "2 of 2 numbers are off"),
+    ],
+)
+def test_differences_in_words(found, right, words) -> None:
+    said = differs(found, right, 1e-5)
+    assert words in said if words else not said
+
+
+# --- hints, solutions, progress ---
+
+
+def test_hints_and_solutions_fold() -> None:
+    assert hint("online_update").data.count("<details>") == 3
+    assert "Hint 2" in hint("online_update", 2).data
+    assert "```python" in solution("online_update").data
+    with pytest.raises(ValueError, match="number is 4; pass 1, 2 or 3"):
+        hint("online_update", 4)
+    with pytest.raises(ValueError, match="exercise is 'nothing'; choose one of"):
+        solution("nothing")
+    with pytest.raises(ValueError, match="exercise is 'defined'"):
+        check(defined)
+
+
+def test_progress_keeps_what_was_passed(tmp_path, monkeypatch) -> None:
+    right = "new = max(m, float(x.max())); return new, l * math.exp(m - new) + float(torch.exp(x - new).sum())"
+    check(online("..."))
+    assert record.load() == {}
+    check(online("return m, l"))
+    assert record.load() == {"online_update": "failed"}
+    check(online(right))
+    check(online("return m, l"))
+    assert record.load() == {"online_update": "passed"}
+    assert f"1 of {len(ALL)} passed" in repr(progress())
+    record.path().write_text("not json")
+    assert record.load() == {}
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "no folder" / "p.json"))
+    assert check(online(right)).status == "passed"
