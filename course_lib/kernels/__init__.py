@@ -34,7 +34,6 @@ gluon, gl = _load("triton.experimental.gluon"), _load("triton.experimental.gluon
 _hopper = _load("triton.experimental.gluon.language.nvidia.hopper")
 mbarrier, tma, fence_async_shared = _hopper.mbarrier, _hopper.tma, _hopper.fence_async_shared
 warpgroup_mma, warpgroup_mma_wait = _hopper.warpgroup_mma, _hopper.warpgroup_mma_wait
-warpgroup_mma_init = _hopper.warpgroup_mma_init
 aggregate = tl.core._aggregate  # the public name is still missing in 3.6 to 3.7
 
 

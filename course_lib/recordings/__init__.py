@@ -26,6 +26,7 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "eight_bit_speed": low_precision.eight_bit_speed,
     "eight_bit_errors": low_precision.eight_bit_errors,
     "eight_bit_sums": low_precision.eight_bit_sums,
+    "eight_bit_long_rows": low_precision.eight_bit_long_rows,
     "eight_bit_counters": low_precision.eight_bit_counters,
     "full_stack": ladder.full_stack,
 }

@@ -26,6 +26,7 @@ def eight_bit_speed() -> list[dict[str, Any]]:
     for d, causal, n in measure.progress(list(shapes), "d, causal, N"):
         torch.manual_seed(0)
         q, k, v = (torch.randn(TOKENS // n, HIDDEN // d, n, d, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        v = (v + 1) * (1 + torch.arange(n, device="cuda")[:, None] // 128 % 4)  # a mean, and blocks of different scales
         sign = quantize.signs(d).cuda()
         x = eight_bit.quantise(q, k, v, sign)
         in_order = eight_bit.quantise(q, k, v, sign, permuted=False)
@@ -37,11 +38,14 @@ def eight_bit_speed() -> list[dict[str, Any]]:
             "8 bits, Triton": partial(eight_bit.forward, x, causal, kernel="Triton"),
             "8 bits, Triton, keys in order": partial(eight_bit.forward, in_order, causal, kernel="Triton"),
         }
-        exact = plain_attention(q[-1, -1].double(), k[-1, -1].double(), v[-1, -1].double(), causal)
+        a, b, c = (torch.stack([y[0, 0], y[-1, -1]]).double() for y in (q, k, v))
+        exact = plain_attention(a, b, c, causal)
         errors = {}
         for name, call in calls.items():
-            errors[name] = measure.rms_error(_output(call)[-1, -1], exact) / float(exact.square().mean().sqrt())
-            if errors[name] > (0.08 if "8 bits" in name else 0.005):
+            o = _output(call)
+            o = torch.stack([o[0, 0], o[-1, -1]])
+            errors[name] = measure.rms_error(o, exact) / float(exact.square().mean().sqrt())
+            if errors[name] > (0.04 if "8 bits" in name else 0.005):
                 raise RuntimeError(f"{name} is wrong at d = {d}, causal = {causal}, N = {n}: {errors[name]:.1e}")
         for name, time in measure.seconds_in_turns(calls).items():
             row = {"algorithm": name, "d": d, "causal": causal, "n": n, "seconds": time.median, "quarter": time.quarter}
@@ -62,7 +66,8 @@ def eight_bit_errors() -> list[dict[str, Any]]:
     Inputs N(0, 1) + N(0, 100) · Bernoulli(0.001). 'kernel' is the Hopper kernel with block scales and rotation; the four other
     8-bit ways are computed in float64 with rounded operands. ``worst``: the share of the squared error in the worst 1 % of the rows.
     """
-    d, rows = 128, []
+    d = 128
+    rows: list[dict[str, Any]] = []
     sign = quantize.signs(d).cuda()
     for n, seed in measure.progress(list(itertools.product((1024, 2048, 4096, 8192, 16_384), range(8))), "N, seed"):
         q, k, v = (x.cuda() for x in quantize.outliers(n, d, seed=seed))
@@ -80,6 +85,10 @@ def eight_bit_errors() -> list[dict[str, Any]]:
         }
         for way, call in ways.items():
             error = (_output(call).view(n, d).double() - exact).square().mean(dim=1)
+            if way == "kernel" and not 0.8 < float(error.mean().sqrt()) / rows[-3]["rms_error"] < 1.25:
+                raise RuntimeError(
+                    f"the kernel is wrong at N = {n}, seed {seed}: rms error {float(error.mean().sqrt()):.1e}"
+                )
             worst = float(error.topk(n // 100).values.sum() / error.sum())
             rows.append(
                 {"way": way, "n": n, "d": d, "seed": seed, "rms_error": float(error.mean().sqrt()), "worst": worst}
@@ -97,16 +106,31 @@ def eight_bit_sums() -> list[dict[str, Any]]:
         small = 2.0 ** ((16 - power) // 2), 2.0 ** ((17 - power) // 2)
         q, k = (torch.full((1, 1, 64, d), x, device=device) for x in small)
         q[..., 0], k[..., 0] = 256.0, 256.0
-        k, one = k[:, :, :1], torch.ones(1, 1, 1, device=device)
-        v = torch.ones(1, 1, d, 128, device=device)
-        a, b, c = (eight_bit.Operand(y.to(torch.float8_e4m3fn), one) for y in (q, k, v))
-        x = eight_bit.Operands(a, b, c, 1, torch.bfloat16, True)
+        k, one = k[:, :, :1].contiguous(), torch.ones(1, 1, 1, device=device)
+        v = torch.ones(1, 1, d, 128, device=device).to(torch.float8_e4m3fn)
+        a, b = (eight_bit.Rows(y.to(torch.float8_e4m3fn), one) for y in (q, k))
+        x = eight_bit.Operands(a, b, eight_bit.Values(v, one, one[0]), 1, torch.bfloat16, True)
         for form, L in (
             ("e4m3", eight_bit.forward(x, kernel="Hopper")[1]),
             ("bf16", forward("overlap", q.bfloat16(), k.bfloat16(), k.bfloat16())[1]),
         ):
             kept = (float(L[0, 0, 0]) * d**0.5 - 2.0**16) / (127 * 2.0 ** (16 - power))
             rows.append({"format": form, "power": power, "kept": round(kept, 3)})
+    return rows
+
+
+def eight_bit_long_rows() -> list[dict[str, Any]]:
+    """O over what it should be, all weights equal and V = 0.875, one head, d = 128: the blocks of P V summed apart or not."""
+    rows, d = [], 128
+    for n in measure.progress([2**p for p in range(10, 17)], "N"):
+        q, v = torch.zeros(1, 1, 128, d, device="cuda").half(), torch.full((1, 1, n, d), 0.875, device="cuda").half()
+        x = eight_bit.quantise(q, torch.ones_like(v), v)
+        for sums, o in (
+            ("Hopper, blocks apart", eight_bit.forward(x, kernel="Hopper")[0]),
+            ("Triton, blocks apart", eight_bit.forward(x, kernel="Triton")[0]),
+            ("Triton, all on tensor cores", eight_bit.forward(x, kernel="Triton", apart=False)[0]),
+        ):
+            rows.append({"sums": sums, "n": n, "ratio": round(float(o.double().mean()) / 0.875, 4)})
     return rows
 
 

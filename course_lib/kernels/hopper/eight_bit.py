@@ -1,8 +1,9 @@
 """The specialised kernel with two products in flight, for 8-bit numbers.
 
 Tensor cores take 8-bit operands from shared memory only with the summed dimension last: so V comes transposed. A thread's share of P
-as an operand is not its share of S: rather than to exchange them between threads, the keys of V are stored in the order in which P lies.
-Source: FlashAttention-3 (arXiv 2407.08608), section 3.3, which moves bytes of P in registers instead.
+as an operand is not its share of S; the keys of V are stored in the order in which P lies. Sums of 8-bit products keep 13 bits
+below the largest addend (recording eight_bit_sums): so P V of each block is summed by itself and added to O in float32.
+Source: FlashAttention-3 (arXiv 2407.08608), section 3.3, whose kernel transposes and permutes V on the way.
 """
 
 from course_lib.kernels import fence_async_shared, gl, gluon, tma, warpgroup_mma, warpgroup_mma_wait
@@ -52,6 +53,7 @@ def _softmax(
     o_layout: gl.constexpr,
 ):  # fmt: skip
     """(P · 2^shift, m, l, correction) after block j of keys; m in powers of two, scaled; l [64, 4]: each thread's own sum."""
+    scale = gl.maximum(scale, 1e-37)  # above 0: masked scores stay -inf
     if j >= clear:
         keys = j * BLOCK_N + gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, s_layout))
         seen = (keys < n_k)[None, :]
@@ -95,6 +97,7 @@ def _consumer(
         l = gl.zeros([ROWS, 4], gl.float32, layout=l_layout)
         acc = gl.zeros([ROWS, BLOCK_D], gl.float32, layout=o_layout)
         zero = gl.zeros([ROWS, BLOCK_N], gl.float32, layout=s_layout)
+        zero_o = gl.zeros([ROWS, BLOCK_D], gl.float32, layout=o_layout)
         head, kv_head = b * per_batch + h, b * (per_batch // group) + h // group
         kv = kv_head * ((n_k + BLOCK_N - 1) // BLOCK_N)
         # Rows beyond the last have no block of their own.
@@ -107,45 +110,33 @@ def _consumer(
             s = warpgroup_mma_wait(0, deps=[s_token])
             k_ring.release(step)
             p, m, l, correction = _softmax(
-                s,
-                m,
-                l,
-                rows,
-                total - 1,
-                clear,
-                n_k,
-                offset,
-                q_scale * k_scale,
-                shift,
-                BLOCK_N,
-                CAUSAL,
-                s_layout,
-                o_layout,
-            )
+                s, m, l, rows, total - 1, clear, n_k, offset, q_scale * k_scale, shift, BLOCK_N, CAUSAL, s_layout, o_layout
+            )  # fmt: skip
             for j in range(total - 2, -1, -1):
                 operand = _operand(p, o_layout)
                 k = k_ring.wait(step + 1, BLOCK_N, BLOCK_D).permute((1, 0))
                 s_token = warpgroup_mma(q, k, zero, use_acc=False, is_async=True)
                 v = v_ring.wait(step, BLOCK_D, BLOCK_N).permute((1, 0))
-                o_token = warpgroup_mma(operand, v, acc, is_async=True)
+                o_token = warpgroup_mma(operand, v, zero_o, use_acc=False, is_async=True)
                 k_scale, shift = gl.load(ks_ptr + kv + j), gl.load(shift_ptr + kv + j)
                 s = warpgroup_mma_wait(1, deps=[s_token])
                 k_ring.release(step + 1)
-                before = p
+                before, factor = p, correction
                 p, m, l, correction = _softmax(
                     s, m, l, rows, j, clear, n_k, offset, q_scale * k_scale, shift, BLOCK_N, CAUSAL, s_layout, o_layout
                 )
-                acc, _ = warpgroup_mma_wait(0, deps=[o_token, before])
+                o, _ = warpgroup_mma_wait(0, deps=[o_token, before])
                 v_ring.release(step)
-                acc = acc * correction
+                acc = acc * factor + o
                 step += 1
             v = v_ring.wait(step, BLOCK_D, BLOCK_N).permute((1, 0))
-            acc = warpgroup_mma_wait(0, deps=[warpgroup_mma(_operand(p, o_layout), v, acc, is_async=True)])
+            o_token = warpgroup_mma(_operand(p, o_layout), v, zero_o, use_acc=False, is_async=True)
+            acc = acc * correction + warpgroup_mma_wait(0, deps=[o_token])
             v_ring.release(step)
             step += 1
         q_ring.release(n)
         l = gl.convert_layout(gl.sum(l, 1), gl.SliceLayout(1, s_layout))
-        l = gl.where(m > -float("inf"), l, 1.0)
+        l = gl.where(l == 0, 1.0, l)  # a row that saw no key; NaN stays
         inverse = gl.convert_layout(gl.load(top_ptr + kv_head) / l, gl.SliceLayout(1, o_layout))
         tma.store_wait(0)  # what the last tile left in o_smem is on its way
         o_smem.index(ME).reshape([ROWS, BLOCK_D]).store((acc * inverse[:, None]).to(o_desc.dtype))
