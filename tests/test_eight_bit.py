@@ -107,6 +107,8 @@ if HOPPER:  # more tiles than SMs, more blocks of keys than slots
 @pytest.mark.parametrize("rotated", [False, True])
 def test_attention_of_the_operands(kernel, case, rotated) -> None:
     b, h, h_k, n_q, n_k, d, causal, offset = case
+    if kernel == "Hopper" and d == 32:
+        pytest.skip("the Hopper kernel takes 64 and 128")
     q, k, v = randn(b, h, n_q, d), randn(b, h_k, n_k, d), 1 + randn(b, h_k, n_k, d)
     if not causal:  # blocks of different scales; under a mask the first rows would see small ones only, and lose them
         v = v * torch.logspace(-2, 2, n_k, device=q.device)[:, None].to(q)
