@@ -7,6 +7,7 @@ import nbformat
 import pytest
 
 from course_lib import notebooks
+from course_lib.exercises import cells as exercise_cells
 
 LECTURES = notebooks.lectures()
 
@@ -69,8 +70,19 @@ def test_every_cell_has_a_place_on_a_slide_and_fits_one(path) -> None:
     assert all(cell.metadata.slideshow.slide_type in kinds for cell in notebook.cells)
     assert max(len(cell.source.splitlines()) for cell in code_cells(notebook)) <= 25
     assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
-    assert 12 <= len(notebook.cells) <= 50
+    assert 12 <= len([cell for cell in notebook.cells if not exercise_cells.is_exercise(cell)]) <= 50
     assert len(notebook.cells) - len(code_cells(notebook)) >= len(code_cells(notebook))
+
+
+def test_the_exercises_are_those_of_the_library_and_take_no_name_of_the_page(path) -> None:
+    notebook = load(path)
+    page, found = exercise_cells.own_code(notebook), [c for c in notebook.cells if exercise_cells.is_exercise(c)]
+    wanted = exercise_cells.cells(path.name[:2], page)
+    assert [(c.id, c.source) for c in found] == [(c.id, c.source) for c in wanted], (
+        "run python -m course_lib.exercises write"
+    )
+    for exercise in exercise_cells.lecture_exercises(path.name[:2]):
+        assert not re.search(rf"\b{exercise.name}\b", page), exercise.name
 
 
 def test_every_picture_says_what_it_shows(path) -> None:

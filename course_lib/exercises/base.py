@@ -103,9 +103,7 @@ def differs(found: Any, right: Any, tolerance: float, parts: tuple[str, ...] = (
         if isinstance(found, bool) or not isinstance(found, int | float):
             return f"{found!r} came back; return a number"
         same = found == right or math.isclose(found, right, rel_tol=tolerance, abs_tol=tolerance * 1e-3)
-        return (
-            "" if same or (math.isnan(found) and math.isnan(right)) else f"{found:.6g} came back, right is {right:.6g}"
-        )
+        return "" if same or (math.isnan(found) and math.isnan(right)) else _two(found, right)
     return "" if type(found) is type(right) and found == right else f"{found!r} came back, right is {right!r}"
 
 
@@ -115,7 +113,9 @@ def _tensor_differs(found: Any, right: torch.Tensor, tolerance: float) -> str:
     if found.shape != right.shape:
         return f"shape {list(found.shape)} came back, right is {list(right.shape)}"
     if not right.is_floating_point():
-        return "" if torch.equal(found, right) else f"{found.tolist()} came back, right is {right.tolist()}"
+        if found.is_floating_point() or not torch.equal(found, right):
+            return f"{_short(found)} came back, right is {_short(right)} ({str(right.dtype).removeprefix('torch.')})"
+        return ""
     one, other = found.detach().cpu().double(), right.cpu().double()
     finite = other[other.isfinite()].abs()
     size = float(finite.max()) if finite.numel() else 1.0
@@ -125,7 +125,17 @@ def _tensor_differs(found: Any, right: torch.Tensor, tolerance: float) -> str:
     where = bad.nonzero()[0].tolist()
     at = f"at {where}" if where else "here"
     share = f"{int(bad.sum())} of {bad.numel()} numbers are off; " if bad.numel() > 1 else ""
-    return f"{share}{at} {float(one[tuple(where)]):.6g} came back, right is {float(other[tuple(where)]):.6g}"
+    return f"{share}{at} {_two(float(one[tuple(where)]), float(other[tuple(where)]))}"
+
+
+def _short(x: torch.Tensor) -> str:
+    return str(x.tolist()) if x.numel() <= 32 else f"{str(x.flatten()[:32].tolist())[:-1]}, …]"
+
+
+def _two(found: float, right: float) -> str:
+    """Both numbers, with as many digits as it takes to tell them apart."""
+    digits = next((n for n in (6, 9, 17) if f"{found:.{n}g}" != f"{right:.{n}g}"), 6)
+    return f"{found:.{digits}g} came back, right is {right:.{digits}g}"
 
 
 def check_name(name: str, known: Iterable[str]) -> str:

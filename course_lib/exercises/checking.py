@@ -1,6 +1,7 @@
 """check(function): runs the cases, says what fails in numbers, and names the bug if it is a known one."""
 
 import ast
+import copy
 import functools
 import html
 import inspect
@@ -81,7 +82,7 @@ def _judge(exercise: Exercise, function: Callable[..., Any], cases: Sequence[Cas
     if list(wanted.parameters) != list(mine.parameters):
         details = (f"its arguments are ({', '.join(mine.parameters)}); keep ({', '.join(wanted.parameters)})",)
         return Report(exercise.name, "failed", (), "the signature", details)
-    found = outcomes(function, [functools.partial(exercise.run, function, case) for case in cases])
+    found = outcomes(function, [functools.partial(exercise.run, function, _copy(case)) for case in cases])
     passed: list[str] = []
     for case, outcome in zip(cases, found):
         words = _complaint(exercise, case, outcome)
@@ -97,6 +98,11 @@ def _judge(exercise: Exercise, function: Callable[..., Any], cases: Sequence[Cas
             )
         passed.append(case.property)
     return Report(exercise.name, "passed", tuple(dict.fromkeys(passed)))
+
+
+def _copy(case: Case) -> Case:
+    """Arguments of its own: a function may change them in place."""
+    return case._replace(args=copy.deepcopy(case.args))
 
 
 def _complaint(exercise: Exercise, case: Case, outcome: Outcome) -> tuple[str, ...]:
@@ -150,7 +156,7 @@ def _outcomes_of_wrong(
     exercise: Exercise, diagnosis: str, function: Callable[..., Any], cases: Sequence[Case]
 ) -> list[Outcome]:
     if (exercise.name, diagnosis) not in _known:
-        calls = [functools.partial(exercise.run, function, case) for case in cases]
+        calls = [functools.partial(exercise.run, function, _copy(case)) for case in cases]
         _known[exercise.name, diagnosis] = outcomes(function, calls)
     return _known[exercise.name, diagnosis]
 

@@ -11,6 +11,7 @@ import signal
 import struct
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -103,7 +104,8 @@ def _child(function: Callable[..., Any], calls: Sequence[Callable[[], Any]], rea
 
 
 def _in_process(function: Callable[..., Any], calls: Sequence[Callable[[], Any]]) -> Iterator[Outcome]:
-    with watched_memory():
+    with watched_memory(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of a kernel's infinities in the interpreter
         for call in calls:
             printed = io.StringIO()
             try:

@@ -1,0 +1,150 @@
+"""Lecture 06: the smallest block of keys with which V1 moves fewer bytes than V2."""
+
+import math
+from collections.abc import Iterable
+
+from course_lib import cost
+from course_lib.exercises.base import Case, Exercise
+
+ASKED = r"""
+$N$ = 4,096, $d$ = 64, fp16: with 16 queries at a time in V2 and 128 keys at a time in V1, V1 moves fewer bytes. Would
+64 keys do? 32? Return the smallest `block_n`, from 1 to $N$, with which V1 moves *fewer* bytes than V2 with blocks of
+`block_m` queries; `None` if there is none.
+
+One head, $N$ queries and keys, no mask, exact bytes. $Q$, $K$, $V$ and V2's $O$ have `e` bytes an element (2 or 4);
+$\ell$, $m$, $L$ and V1's $O$ are fp32, 4 bytes.
+
+- V1, for each of the ⌈N / block_n⌉ blocks of keys: read all of $Q$, $O$, $\ell$, $m$, write all of $O$, $\ell$, $m$.
+  $K$ and $V$ are read once.
+- V2, for each of the ⌈N / block_m⌉ blocks of queries: read all of $K$ and $V$. $Q$ is read once, $O$ and $L$ are
+  written once.
+
+$\ell$, $m$ and $L$ are vectors of $N$ numbers, the matrices are $N$ × $d$.
+"""
+
+STUB = '''
+def order_crossover(N: int, d: int, block_m: int, e: int) -> int | None:
+    """The smallest block_n with which V1 moves fewer bytes than V2; None if there is none."""
+    ...
+'''
+
+
+def cases() -> Iterable[Case]:
+    yield Case("one query, one key: V1 never wins", (1, 16, 1, 2))
+    yield Case("at best equal is not fewer", (16, 2, 4, 2))
+    yield Case("equal but for the bytes of L", (14, 4, 2, 2))
+    yield Case("equal at one block_n", (24, 1, 2, 2))
+    yield Case("one block of queries: V1 never wins", (64, 64, 64, 4))
+    yield Case("ragged: N = 65 in blocks of 32", (65, 16, 32, 4))
+    yield Case("d = 1: l and m weigh as much as O", (100, 1, 2, 2))
+    yield Case("ragged: N = 1,000 in blocks of 48", (1000, 64, 48, 2))
+    yield Case("N = 4,096, d = 64, 16 queries at a time, fp16", (4096, 64, 16, 2))
+    yield Case("the same in fp32", (4096, 64, 16, 4))
+    yield Case("long, with large blocks", (16384, 128, 256, 2))
+
+
+def expected(N: int, d: int, block_m: int, e: int) -> int | None:
+    """By trying every block against the counts that the simulated memory confirms."""
+    kind = {2: "fp16", 4: "fp32"}[e]
+    v2 = cost.flash_v2_traffic(N, d, block_m, kind, lse=True).total_bytes
+    return next((b for b in range(1, N + 1) if cost.flash_v1_traffic(N, d, b, kind).total_bytes < v2), None)
+
+
+def _first(N, d, block_m, e, *, wide=4, o_ways=2, vectors=4, kv=2, lse=4, ties=False, up_m=math.ceil, up_n=math.ceil):
+    """The search by bytes of one row; each keyword is a way to go wrong."""
+    v2 = 2 * d * e + kv * up_m(N / block_m) * d * e + lse
+    for block_n in range(1, N + 1):
+        v1 = up_n(N / block_n) * (d * e + o_ways * d * wide + 4 * vectors) + 2 * d * e
+        if v1 < v2 or (ties and v1 == v2):
+            return block_n
+    return None
+
+
+def o_in_e_bytes(N, d, block_m, e):
+    return _first(N, d, block_m, e, wide=e)
+
+
+def o_one_way(N, d, block_m, e):
+    return _first(N, d, block_m, e, o_ways=1)
+
+
+def no_l_and_m(N, d, block_m, e):
+    return _first(N, d, block_m, e, vectors=0)
+
+
+def l_and_m_one_way(N, d, block_m, e):
+    return _first(N, d, block_m, e, vectors=2)
+
+
+def k_alone(N, d, block_m, e):
+    return _first(N, d, block_m, e, kv=1)
+
+
+def no_lse(N, d, block_m, e):
+    return _first(N, d, block_m, e, lse=0)
+
+
+def equal_counts(N, d, block_m, e):
+    return _first(N, d, block_m, e, ties=True)
+
+
+def no_ceiling(N, d, block_m, e):
+    return _first(N, d, block_m, e, up_m=float, up_n=float)
+
+
+def floor_of_queries(N, d, block_m, e):
+    return _first(N, d, block_m, e, up_m=math.floor)
+
+
+def _most_passes(N, d, block_m, e):
+    """How many blocks of keys V1 may have at most."""
+    return (2 * math.ceil(N / block_m) * d * e + 3) // (d * e + 8 * d + 16)
+
+
+def rounded_down(N, d, block_m, e):
+    passes = _most_passes(N, d, block_m, e)
+    return N // passes if passes else None
+
+
+def power_of_two(N, d, block_m, e):
+    passes = _most_passes(N, d, block_m, e)
+    return min(N, 2 ** math.ceil(math.log2(N / passes))) if passes else None
+
+
+def n_for_none(N, d, block_m, e):
+    return _first(N, d, block_m, e) or N
+
+
+EXERCISE = Exercise(
+    name="order_crossover",
+    lecture="06",
+    title="where V1 moves less",
+    level=2,
+    minutes=15,
+    asked=ASKED,
+    stub=STUB,
+    cases=cases,
+    expected=expected,
+    hints=(
+        "Every term has the factor N: count the bytes of one row. Per block of keys V1 moves d · e for Q; how many "
+        "for O, ℓ and m, both ways?",
+        "V1 wins where ⌈N / block_n⌉ · (d·e + 8·d + 16) + 2·d·e < 2·d·e + 2 · ⌈N / block_m⌉ · d·e + 4. Try block_n "
+        "= 1, 2, 3 ... N.",
+        "Without a search: let T be the largest whole number with T · (d·e + 8·d + 16) < 2 · ⌈N / block_m⌉ · d·e + "
+        "4. If T = 0 there is no such block. Else the smallest block_n that makes at most T blocks is ⌈N / T⌉.",
+    ),
+    wrong={
+        "if V1's O is counted with e bytes: it is kept in fp32": o_in_e_bytes,
+        "if V1's O is counted one way: it is read and written for each block of keys": o_one_way,
+        "if ℓ and m are forgotten in V1": no_l_and_m,
+        "if ℓ and m are counted one way: both are read and written": l_and_m_one_way,
+        "if V2 is charged for K alone: V passes as often": k_alone,
+        "if V2's L is forgotten": no_lse,
+        "if equal counts pass for fewer": equal_counts,
+        "with N / block in place of ⌈N / block⌉: a part of a block takes a whole pass": no_ceiling,
+        "with N // block_m in V2: the last, shorter block of queries reads all of K and V, too": floor_of_queries,
+        "if N / T is rounded down: block_n has to be large enough for at most T blocks": rounded_down,
+        "if only powers of two are tried": power_of_two,
+        "if N comes back where there is no such block": n_for_none,
+    },
+)

@@ -1,0 +1,245 @@
+"""Lecture 06: from V1's loops to V2's on the simulated memory, judged by the output and by the bytes."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from course_lib.exercises.base import Case, Exercise
+from course_lib.memory import Memory
+
+ASKED = r"""
+Turn V1 into V2. With 8 queries and 8 keys in blocks of 2, V1 reads and writes $O$, $\ell$ and $m$ 4 times, once for
+each block of keys. V2 stores each block of $O$ once and never reads it.
+
+```python
+for start in range(0, K.data.shape[0], block_n):  # V1; at first O = 0, l = 0, m = -inf in HBM
+    cols = slice(start, start + block_n)
+    with memory.scope("keys"):
+        k, v = memory.load(K[cols]), memory.load(V[cols])
+        for first in range(0, Q.data.shape[0], block_m):
+            rows = slice(first, first + block_m)
+            with memory.scope("queries"):
+                q, o, l_i, m_i = (memory.load(x[rows]) for x in (Q, O, l, m))
+                s = q @ k.T / math.sqrt(q.shape[1])
+                m_new = torch.maximum(m_i, s.amax(dim=1))
+                p, factor = torch.exp(s - m_new[:, None]), torch.exp(m_i - m_new)
+                l_new = l_i * factor + p.sum(dim=1)
+                memory.store(O[rows], (o * (l_i * factor)[:, None] + p @ v) / l_new[:, None])
+                memory.store(l[rows], l_new)
+                memory.store(m[rows], m_new)
+```
+
+`Q` [N, d], `K` [n, d], `V` [n, d] and `O` [N, d] lie in the HBM of `memory`, float32; `O` holds NaN until you store
+to it. In V2 $\ell$ and $m$ are plain tensors on the chip. The SRAM takes a block each of Q, K and V, two of O and two
+of scores, and $\ell$ and $m$; what you load stays until its scope ends. N and n need not be multiples of the blocks;
+a slice may reach past the end. Return nothing: `O` and the bytes are read off `memory`.
+"""
+
+STUB = '''
+def v2_from_v1(memory, Q, K, V, O, block_m: int, block_n: int) -> None:
+    """softmax(Q Kᵀ / √d) V into O, on the simulated memory: queries outside, each block of O stored once."""
+    ...
+'''
+
+
+def cases() -> Iterable[Case]:
+    torch.manual_seed(0)
+
+    def drawn(queries: int, keys: int, d: int = 4) -> tuple[torch.Tensor, ...]:
+        return torch.randn(queries, d), torch.randn(keys, d), torch.randn(keys, d)
+
+    yield Case("2 queries, 2 keys: one block of each", (*drawn(2, 2), 2, 2))
+    yield Case("4 queries, 8 keys in blocks of 4 and 2: K passes once", (*drawn(4, 8), 4, 2))
+    yield Case("12 queries, 2 keys in blocks of 2: one block of keys", (*drawn(12, 2), 2, 2))
+    yield Case("8 queries, 8 keys in blocks of 2", (*drawn(8, 8), 2, 2))
+    yield Case("ragged: 7 queries, 10 keys in blocks of 3 and 4", (*drawn(7, 10), 3, 4))
+    yield Case("one query, one key, blocks larger than both", (*drawn(1, 1), 4, 8))
+    yield Case("blocks of one", (*drawn(3, 4), 1, 1))
+    q, k, v = drawn(6, 9)
+    yield Case("scores times ten", (10 * q, k, v, 2, 3))
+    q, k, v = drawn(6, 9)
+    k[-1] = 8 * q[1]
+    yield Case("the largest score comes last", (q, k, v, 4, 2))
+    q, k, v = drawn(6, 9)
+    q[:, 0], k[:, 0] = -20, 20
+    yield Case("all scores far below 0", (q, k, v, 2, 3))
+
+
+def expected(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int
+) -> tuple[torch.Tensor, dict[str, float]]:
+    """Attention in float64; Q and O cross once, K and V once for each block of queries."""
+    q, k, v = q.double(), k.double(), v.double()
+    passes = float(-(-len(q) // block_m))
+    crossings = {"Q read": 1.0, "K read": passes, "V read": passes, "O read": 0.0, "O written": 1.0}
+    output = torch.softmax(q @ k.T / q.shape[1] ** 0.5, dim=1) @ v
+    return output.float(), {**crossings, "bytes of any other tensor": 0.0}
+
+
+def run(function: Callable[..., Any], case: Case) -> tuple[torch.Tensor, dict[str, float]]:
+    q, k, v, block_m, block_n = case.args
+    d = q.shape[1]
+    memory = Memory(4 * (3 * block_m * d + 2 * block_n * d + 2 * block_m * block_n + 8 * block_m))
+    inputs = [memory.hbm(name, x) for name, x in (("Q", q), ("K", k), ("V", v))]
+    O = memory.hbm_empty("O", q.shape)
+    function(memory, *inputs, O, block_m, block_n)
+    moved = memory.traffic()
+    crossings = {f"{x.name} read": moved.reads.pop(x.name, 0) / (4 * x.data.numel()) for x in (*inputs, O)}
+    crossings["O written"] = moved.writes.pop("O", 0) / (4 * O.data.numel())
+    return O.data, {**crossings, "bytes of any other tensor": float(moved.total_bytes)}
+
+
+def _v2(memory, Q, K, V, O, block_m, block_n, bug):
+    scope = contextlib.nullcontext if bug == "no scopes" else memory.scope
+    whole = [memory.load(x[:]) for x in (K, V)] if bug == "all of K and V" else []
+    kept: dict[int, list[torch.Tensor]] = {}
+    for first in range(0, Q.data.shape[0], block_m):
+        rows = slice(first, first + block_m)
+        with scope("queries"):
+            q = Q[rows].data if bug == "Q inside" else memory.load(Q[rows])
+            if first == 0 or bug != "not reset":
+                o, l = torch.zeros(q.shape), torch.zeros(len(q))
+                m = torch.full((len(q),), 0.0 if bug == "m from 0" else -math.inf)
+            for start in range(0, K.data.shape[0], block_n):
+                cols = slice(start, start + block_n)
+                with scope("keys"):
+                    q = memory.load(Q[rows]) if bug == "Q inside" else q
+                    if bug == "all of K and V":
+                        kept[start] = [x[cols] for x in whole]
+                    elif bug != "kept" or start not in kept:
+                        kept[start] = [memory.load(x[cols]) for x in (K, V)]
+                    k, v = kept[start]
+                    s = q @ k.T / math.sqrt(q.shape[1])
+                    m_new = torch.maximum(m, s.amax(dim=1))
+                    p, factor = torch.exp(s - m_new[:, None]), torch.exp(m - m_new)
+                    l, m = (l if bug == "l not rescaled" else l * factor) + p.sum(dim=1), m_new
+                    o = (o if bug == "o not rescaled" else o * factor[:, None]) + p @ v
+                    o = o / l[:, None] if bug == "divided each time" else o
+                    if bug == "stored inside":
+                        memory.store(O[rows], o / l[:, None])
+            if bug != "stored inside":
+                memory.store(O[rows], o if bug in ("divided each time", "not divided") else o / l[:, None])
+
+
+def stored_inside(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "stored inside")
+
+
+def q_inside(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "Q inside")
+
+
+def kept_past_the_scope(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "kept")
+
+
+def all_of_k_and_v(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "all of K and V")
+
+
+def no_scopes(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "no scopes")
+
+
+def not_reset(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "not reset")
+
+
+def m_from_zero(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "m from 0")
+
+
+def o_not_rescaled(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "o not rescaled")
+
+
+def l_not_rescaled(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "l not rescaled")
+
+
+def divided_each_time(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "divided each time")
+
+
+def not_divided(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "not divided")
+
+
+def two_passes(memory, Q, K, V, O, block_m, block_n):
+    for first in range(0, Q.data.shape[0], block_m):
+        rows = slice(first, first + block_m)
+        with memory.scope("queries"):
+            q = memory.load(Q[rows])
+            m, l, o = torch.full((len(q),), -math.inf), torch.zeros(len(q)), torch.zeros(q.shape)
+            for turn in ("maximum", "sums"):
+                for start in range(0, K.data.shape[0], block_n):
+                    cols = slice(start, start + block_n)
+                    with memory.scope("keys"):
+                        s = q @ memory.load(K[cols]).T / math.sqrt(q.shape[1])
+                        if turn == "maximum":
+                            m = torch.maximum(m, s.amax(dim=1))
+                        else:
+                            p = torch.exp(s - m[:, None])
+                            l, o = l + p.sum(dim=1), o + p @ memory.load(V[cols])
+            memory.store(O[rows], o / l[:, None])
+
+
+def keys_outside(memory, Q, K, V, O, block_m, block_n):
+    m, l = torch.full(Q.data.shape[:1], -math.inf), torch.zeros(Q.data.shape[0])
+    for start in range(0, K.data.shape[0], block_n):
+        cols = slice(start, start + block_n)
+        with memory.scope("keys"):
+            k, v = memory.load(K[cols]), memory.load(V[cols])
+            for first in range(0, Q.data.shape[0], block_m):
+                rows = slice(first, first + block_m)
+                with memory.scope("queries"):
+                    q = memory.load(Q[rows])
+                    o = memory.load(O[rows]) if start else torch.zeros(q.shape)
+                    s = q @ k.T / math.sqrt(q.shape[1])
+                    m_new = torch.maximum(m[rows], s.amax(dim=1))
+                    p, factor = torch.exp(s - m_new[:, None]), torch.exp(m[rows] - m_new)
+                    l_new = l[rows] * factor + p.sum(dim=1)
+                    memory.store(O[rows], (o * (l[rows] * factor)[:, None] + p @ v) / l_new[:, None])
+                    m[rows], l[rows] = m_new, l_new
+
+
+EXERCISE = Exercise(
+    name="v2_from_v1",
+    lecture="06",
+    title="V2 from V1",
+    level=2,
+    minutes=20,
+    asked=ASKED,
+    stub=STUB,
+    cases=cases,
+    expected=expected,
+    run=run,
+    tolerance=1e-4,
+    parts=("O", "how often each crosses"),
+    hints=(
+        "With the queries outside, which of V1's loads move to the outer loop? Which do you no longer need, because "
+        "it is still there?",
+        "For each block of queries: load q, and let o and l start at 0 and m at −∞, plain tensors of len(q) rows. "
+        "The inner loop loads k and v and has V1's lines, without a store.",
+        "Inside: o = o * factor[:, None] + p @ v and l = l * factor + p.sum(dim=1), then m = m_new. After the inner "
+        "loop, in the scope of the queries: memory.store(O[rows], o / l[:, None]).",
+    ),
+    wrong={
+        "if the keys stay outside: right numbers, but O crosses both ways for each block of keys": keys_outside,
+        "if O is stored inside the loop over the keys: it is written once for each block of keys": stored_inside,
+        "if Q is loaded inside the loop over the keys: it crosses once for each block of keys": q_inside,
+        "if K passes twice, once for the maximum and once for the sums: the online softmax needs one pass": two_passes,
+        "if a tile is used after its scope has ended: it has left the SRAM, load it again": kept_past_the_scope,
+        "if all of K and V is loaded at once: only a block of each fits": all_of_k_and_v,
+        "without a scope for each block: what is loaded stays, and the next block finds no room": no_scopes,
+        "if o, l and m are not started anew for each block of queries": not_reset,
+        "if m starts at 0 instead of −∞: all scores far below 0 then vanish": m_from_zero,
+        "if o is not multiplied by exp(m − m_new) when the maximum grows": o_not_rescaled,
+        "if l is not multiplied by exp(m − m_new) when the maximum grows": l_not_rescaled,
+        "if o is divided by l at every block, as in V1, but not multiplied by the old l again": divided_each_time,
+        "without the division by l at the end": not_divided,
+    },
+)
