@@ -7,6 +7,7 @@ import nbformat
 import pytest
 
 from course_lib import measure, notebooks, widgets
+from course_lib.exercises.cells import is_exercise
 from course_lib.widgets import Explorer, choice, explore, powers_of_two, slider, steps, text
 
 NONSENSE = ["", "abc", "1, , x", "nan", "inf", "1, nan", ", ".join(["1"] * 99)]
@@ -27,7 +28,7 @@ def explorers_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Explorer]:
     monkeypatch.chdir(path.parent)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for cell in nbformat.read(path, as_version=4).cells:
-        if cell.cell_type == "code":
+        if cell.cell_type == "code" and not is_exercise(cell):
             exec(compile(cell.source, f"{path.name}:{cell.id}", "exec"), namespace)
     return made
 
