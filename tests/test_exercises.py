@@ -138,8 +138,8 @@ def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("tl.store(c_ptr + i, tl.load(a_ptr + 1000 + i))", "the kernel reads element 1000 of a_ptr, which has 256"),
-        ("tl.store(c_ptr - 4 + i, tl.load(a_ptr + i))", "the kernel writes element -4 of c_ptr"),
+        ("tl.store(c_ptr + i, tl.load(a_ptr + 10**8 + i))", "the kernel reads element "),
+        ("tl.store(c_ptr - 10**8 + i, tl.load(a_ptr + i))", "the kernel writes element -"),
         ("tl.store(c_ptr + 10**12 + i, tl.load(a_ptr + i))", "beside all tensors"),
         ("while M > 0:\n        i += 0", "did not end within 5 seconds"),
         ("tl.store(c_ptr + i, tl.load(a_ptr + i) + undefined)", "undefined"),
@@ -155,7 +155,7 @@ def test_after_a_check_the_interpreter_is_as_before() -> None:
     from triton.runtime import interpreter
 
     before = type(interpreter.interpreter_builder).create_masked_load
-    check(defined(KERNEL.format("tl.store(c_ptr + i, tl.load(a_ptr + 1000 + i))"), "matmul_kernel"))
+    check(defined(KERNEL.format("tl.store(c_ptr + i, tl.load(a_ptr + 10**8 + i))"), "matmul_kernel"))
     assert type(interpreter.interpreter_builder).create_masked_load is before
 
 
