@@ -7,7 +7,7 @@ import torch
 from rule import definition
 
 from course_lib import compiled, formats, quantize, runtime
-from course_lib.kernels import eight_bit, tl, triton
+from course_lib.kernels import eight_bit, launch, operands, tl, triton
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(runtime.lane() == "no kernels", reason="needs Triton")]
 HOPPER = runtime.lane() == "GPU" and runtime.architecture(runtime.device()) == 90
@@ -19,7 +19,7 @@ def randn(*shape: int, dtype: torch.dtype = DTYPE) -> torch.Tensor:
     return torch.randn(*shape, device=runtime.device()).to(dtype)
 
 
-def numbers(x: eight_bit.Rows, block: int, n: int) -> torch.Tensor:
+def numbers(x: operands.Rows, block: int, n: int) -> torch.Tensor:
     """What an operand of Q or K stands for, [B, H, N, D], in float64."""
     return x.values.double() * x.scale.double().repeat_interleave(block, 2)[:, :, :n, None]
 
@@ -27,7 +27,7 @@ def numbers(x: eight_bit.Rows, block: int, n: int) -> torch.Tensor:
 @triton.jit
 def _cast(x_ptr, o_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
-    tl.store(o_ptr + at, eight_bit.to_e4m3(tl.load(x_ptr + at)))
+    tl.store(o_ptr + at, operands.to_e4m3(tl.load(x_ptr + at)))
 
 
 def test_rounding_to_e4m3_is_that_of_the_format() -> None:
@@ -39,7 +39,7 @@ def test_rounding_to_e4m3_is_that_of_the_format() -> None:
     x = torch.cat([grid, middle, up, down, beyond])
     x = torch.nn.functional.pad(torch.cat([x, -x]), (0, 1024 - 2 * len(x))).to(runtime.device())
     found = torch.empty_like(x, dtype=torch.float8_e4m3fn)
-    eight_bit.launch(_cast, (1,), x, found, N=1024)
+    launch(_cast, (1,), x, found, N=1024)
     torch.testing.assert_close(found.float().cpu(), formats.rounded(x.cpu(), "e4m3"), atol=0, rtol=0)
 
 
@@ -47,17 +47,17 @@ def test_rounding_to_e4m3_is_that_of_the_format() -> None:
 def test_rows_have_the_scales_of_their_blocks(n, d, block) -> None:
     x = randn(2, 3, n, d, dtype=torch.float32) * torch.logspace(-3, 3, n, device=runtime.device())[:, None]
     x = x.transpose(1, 2).contiguous().transpose(1, 2)  # heads last but one in memory, as a projection leaves them
-    found = eight_bit.quantise_rows(x, block)
+    found = operands.quantise_rows(x, block)
     right = quantize.quantise(x.cpu(), per="block", block=block)
     torch.testing.assert_close(found.scale.cpu(), right.scale[..., 0, 0], atol=0, rtol=1e-6)
     close = found.values.float().cpu() == right.values
     assert close.double().mean() > 0.999  # a tie may fall to the other side after a division in another order
 
 
-@pytest.mark.parametrize("d", eight_bit.SIZES)
+@pytest.mark.parametrize("d", operands.SIZES)
 def test_rows_rotated_have_the_same_products(d) -> None:
     x, sign = randn(1, 2, 100, d), quantize.signs(d, seed=1).to(runtime.device())
-    found = numbers(eight_bit.quantise_rows(x, 64, sign), 64, 100)
+    found = numbers(operands.quantise_rows(x, 64, sign), 64, 100)
     turned = quantize.rotate(x.double(), sign)
     # e4m3: half a step of 2^-3, relative; near 0 half of 2^-9 of the scale.
     allowed = turned.abs() / 16 + turned.abs().amax() / 448 / 2**10 + 1e-5
@@ -67,7 +67,7 @@ def test_rows_rotated_have_the_same_products(d) -> None:
 @pytest.mark.parametrize(("n", "permuted"), [(200, True), (200, False), (128, True), (5, True)])
 def test_values_are_transposed_padded_and_permuted(n, permuted) -> None:
     v = randn(2, 2, n, 32)
-    found = eight_bit.quantise_values(v, permuted)
+    found = operands.quantise_values(v, permuted)
     padded = -(-n // 128) * 128
     assert found.values.shape == (2, 2, 32, padded)
     scale = found.shift.double().exp2() * found.top.double()[..., None]
@@ -112,9 +112,9 @@ def test_attention_of_the_operands(kernel, case, rotated) -> None:
     q, k, v = randn(b, h, n_q, d), randn(b, h_k, n_k, d), 1 + randn(b, h_k, n_k, d)
     if not causal:  # blocks of different scales; under a mask the first rows would see small ones only, and lose them
         v = v * torch.logspace(-2, 2, n_k, device=q.device)[:, None].to(q)
-    x = eight_bit.quantise(q, k, v, quantize.signs(d).to(q.device) if rotated else None)
+    x = operands.quantise(q, k, v, quantize.signs(d).to(q.device) if rotated else None)
     o, L = eight_bit.forward(x, causal, offset, kernel)
-    plain = eight_bit.quantise_values(v, permuted=False)
+    plain = operands.quantise_values(v, permuted=False)
     in_v = (
         plain.values.double()
         * (plain.shift.double().exp2() * plain.top.double()[..., None]).repeat_interleave(128, 2)[:, :, None]
@@ -156,7 +156,7 @@ def test_long_rows_of_equal_weights_lose_nothing(kernel) -> None:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("d", [64, 128])
 def test_launches_are_alike(d, causal) -> None:
-    x = eight_bit.quantise(*(randn(3, 32, 777, d) for _ in range(3)))
+    x = operands.quantise(*(randn(3, 32, 777, d) for _ in range(3)))
     first = eight_bit.forward(x, causal)
     for _ in range(100):
         for one, other in zip(first, eight_bit.forward(x, causal)):
@@ -165,7 +165,7 @@ def test_launches_are_alike(d, causal) -> None:
 
 def test_without_permuted_keys_the_answer_is_the_same() -> None:
     q, k, v = (randn(1, 2, 150, 64) for _ in range(3))
-    one, other = (eight_bit.forward(eight_bit.quantise(q, k, v, permuted=p), kernel="Triton") for p in (True, False))
+    one, other = (eight_bit.forward(operands.quantise(q, k, v, permuted=p), kernel="Triton") for p in (True, False))
     torch.testing.assert_close(one[0], other[0], atol=2e-2, rtol=2e-2)
     torch.testing.assert_close(one[1], other[1], atol=1e-5, rtol=1e-5)
 
@@ -212,7 +212,7 @@ def test_the_hopper_kernel_compiles_as_it_should(d, causal) -> None:
 
 def test_fp32_rows_are_rotated_without_spills() -> None:
     x = torch.empty(1, 2, 1024, 128, device="meta")
-    found = compiled.inspect(eight_bit.quantise_rows, x, 128, quantize.signs(128).to("meta"))
+    found = compiled.inspect(operands.quantise_rows, x, 128, quantize.signs(128).to("meta"))
     assert (found.kernel, found.spilled_bytes) == ("rows_kernel", 0)
 
 
@@ -221,23 +221,23 @@ def test_permuted_keys_save_triton_the_exchange() -> None:
     assert permuted.count("shfl") < in_order.count("shfl")
 
 
-def made(x: torch.Tensor) -> eight_bit.Operands:
-    return eight_bit.quantise(x, x, x)
+def made(x: torch.Tensor) -> operands.Operands:
+    return operands.quantise(x, x, x)
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda x: eight_bit.quantise(x[0], x, x), ValueError, r"q has shape \[2, 20, 64\]; pass a tensor with 4"),
-        (lambda x: eight_bit.quantise(x, x[:, :, :5], x), ValueError, "k has shape"),
-        (lambda x: eight_bit.quantise(x[:, :1], x, x), ValueError, "heads a multiple"),
-        (lambda x: eight_bit.quantise(x, x.half(), x), TypeError, "q is torch.float32 but k is"),
-        (lambda x: eight_bit.quantise(x[..., :24].contiguous(), x, x), ValueError, "the head size of q is 24"),
-        (lambda x: eight_bit.quantise(x[:, :, :0], x, x), ValueError, "q is empty"),
-        (lambda x: eight_bit.quantise(x, x, x, torch.ones(3)), ValueError, r"sign has shape \[3\]; pass \[64\]"),
-        (lambda x: eight_bit.quantise(x, x, x, [1.0] * 64), TypeError, "sign is a list"),
-        (lambda x: eight_bit.quantise_rows(x, 0), ValueError, "block is 0; pass a power of two of at least 16"),
-        (lambda x: eight_bit.quantise_rows(x, 100), ValueError, "block is 100"),
+        (lambda x: operands.quantise(x[0], x, x), ValueError, r"q has shape \[2, 20, 64\]; pass a tensor with 4"),
+        (lambda x: operands.quantise(x, x[:, :, :5], x), ValueError, "k has shape"),
+        (lambda x: operands.quantise(x[:, :1], x, x), ValueError, "heads a multiple"),
+        (lambda x: operands.quantise(x, x.half(), x), TypeError, "q is torch.float32 but k is"),
+        (lambda x: operands.quantise(x[..., :24].contiguous(), x, x), ValueError, "the head size of q is 24"),
+        (lambda x: operands.quantise(x[:, :, :0], x, x), ValueError, "q is empty"),
+        (lambda x: operands.quantise(x, x, x, torch.ones(3)), ValueError, r"sign has shape \[3\]; pass \[64\]"),
+        (lambda x: operands.quantise(x, x, x, [1.0] * 64), TypeError, "sign is a list"),
+        (lambda x: operands.quantise_rows(x, 0), ValueError, "block is 0; pass a power of two of at least 16"),
+        (lambda x: operands.quantise_rows(x, 100), ValueError, "block is 100"),
         (lambda x: eight_bit.attention(x, x, x, kernel="CUDA"), ValueError, "kernel is 'CUDA'"),
         (lambda x: eight_bit.attention(x, x, x, causal="no"), TypeError, "causal is 'no'"),
         (
@@ -248,9 +248,10 @@ def made(x: torch.Tensor) -> eight_bit.Operands:
         (lambda x: eight_bit.forward(x), TypeError, "x is a Tensor; pass what quantise"),
         (lambda x: eight_bit.forward(made(x), True, 1.5), TypeError, "causal_offset is 1.5"),
         (lambda x: eight_bit.forward(made(x), False, 5), ValueError, "causal_offset is 5 without a mask"),
+        (lambda x: eight_bit.forward(made(x), apart=False), ValueError, "apart is False and kernel None"),
         (lambda x: eight_bit.forward(made(x)._replace(n_k=200)), ValueError, "n_k is 200"),
         (lambda x: eight_bit.forward(made(x)._replace(k=made(x[:, :, :10]).k)), ValueError, "n_k is 20"),
-        (lambda x: eight_bit.forward(made(x)._replace(q=eight_bit.quantise_rows(x, 16))), ValueError, "q.scale is"),
+        (lambda x: eight_bit.forward(made(x)._replace(q=operands.quantise_rows(x, 16))), ValueError, "q.scale is"),
         (
             lambda x: eight_bit.forward(made(x)._replace(q=made(x).k._replace(values=made(x).q.values.mT))),
             ValueError,

@@ -18,7 +18,7 @@ HOPPER = runtime.lane() == "GPU" and runtime.architecture() == 90
 RUN = """
 import sys, torch
 from course_lib.attention import attention
-from course_lib.kernels import eight_bit
+from course_lib.kernels import eight_bit, operands
 from course_lib.kernels.hopper import forward, pieces
 name = sys.argv[1]
 for d in (72, 104) if name == "attention()" else (64, 128):
@@ -28,7 +28,7 @@ for d in (72, 104) if name == "attention()" else (64, 128):
             if name == "attention()":
                 attention(q, k, v, causal=causal)
             elif name in eight_bit.KERNELS:
-                eight_bit.forward(eight_bit.quantise(q, k, v, torch.ones(d)), causal, n_k - n_q, name)
+                eight_bit.forward(operands.quantise(q, k, v, torch.ones(d)), causal, n_k - n_q, name)
             elif name != "pieces":
                 forward(name, q, k, v, causal, n_k - n_q)
             torch.cuda.synchronize()

@@ -9,7 +9,7 @@ import torch
 
 from course_lib import measure, quantize, reference
 from course_lib.attention import attention
-from course_lib.kernels import eight_bit
+from course_lib.kernels import eight_bit, operands
 from course_lib.kernels.hopper import forward
 from course_lib.peers import fused, plain_attention
 from course_lib.recordings.training import HIDDEN, TOKENS
@@ -28,8 +28,8 @@ def eight_bit_speed() -> list[dict[str, Any]]:
         q, k, v = (torch.randn(TOKENS // n, HIDDEN // d, n, d, device="cuda", dtype=torch.bfloat16) for _ in range(3))
         v = (v + 1) * (1 + torch.arange(n, device="cuda")[:, None] // 128 % 4)  # a mean, and blocks of different scales
         sign = quantize.signs(d).cuda()
-        x = eight_bit.quantise(q, k, v, sign)
-        in_order = eight_bit.quantise(q, k, v, sign, permuted=False)
+        x = operands.quantise(q, k, v, sign)
+        in_order = operands.quantise(q, k, v, sign, permuted=False)
         calls: dict[str, Callable[[], Any]] = {
             "attention()": partial(attention, q, k, v, causal=causal),
             "cuDNN": partial(fused, "cuDNN", q, k, v, causal),
@@ -109,8 +109,8 @@ def eight_bit_sums() -> list[dict[str, Any]]:
         q[..., 0], k[..., 0] = 256.0, 256.0
         k, one = k[:, :, :1].contiguous(), torch.ones(1, 1, 1, device=device)
         v = torch.ones(1, 1, d, 128, device=device).to(torch.float8_e4m3fn)
-        a, b = (eight_bit.Rows(y.to(torch.float8_e4m3fn), one) for y in (q, k))
-        x = eight_bit.Operands(a, b, eight_bit.Values(v, one, one[0]), 1, torch.bfloat16, True)
+        a, b = (operands.Rows(y.to(torch.float8_e4m3fn), one) for y in (q, k))
+        x = operands.Operands(a, b, operands.Values(v, one, one[0]), 1, torch.bfloat16, True)
         for form, L in (
             ("e4m3", eight_bit.forward(x, kernel="Hopper")[1]),
             ("bf16", forward("overlap", q.bfloat16(), k.bfloat16(), k.bfloat16())[1]),
@@ -125,7 +125,7 @@ def eight_bit_long_rows() -> list[dict[str, Any]]:
     rows, d = [], 128
     for n in measure.progress([2**p for p in range(10, 17)], "N"):
         q, v = torch.zeros(1, 1, 128, d, device="cuda").half(), torch.full((1, 1, n, d), 0.875, device="cuda").half()
-        x = eight_bit.quantise(q, torch.ones_like(v), v)
+        x = operands.quantise(q, torch.ones_like(v), v)
         for sums, o in (
             ("Hopper, blocks apart", eight_bit.forward(x, kernel="Hopper")[0]),
             ("Triton, blocks apart", eight_bit.forward(x, kernel="Triton")[0]),
