@@ -43,6 +43,7 @@ lab: $(READY)  ## open JupyterLab at the first lecture
 
 .PHONY: test
 test: $(READY)  ## run all tests: the library, then each lecture
+	@test -d tests || { echo "a student's copy has no tests; make lab opens the lectures"; exit 1; }
 	@echo "1/2 the library"
 	@$(PYTHON) -m pytest -n 2 --dist loadgroup -q tests
 	@echo "2/2 the lectures, cell by cell"
@@ -55,6 +56,15 @@ test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)
 .PHONY: test-grid
 test-grid: $(READY)  ## the kernels over the full grid of shapes, blocks and inputs (no GPU: over an hour)
 	@COURSE_FULL_GRID=1 $(PYTHON) -m pytest -n 2 -q tests/test_kernels_attention.py
+
+.PHONY: student
+student: $(READY)  ## copy the course without outputs, solutions and tests, for handing out: make student DIR=folder
+	@$(PYTHON) -m course_lib.exercises student "$(or $(DIR),student)"
+
+.PHONY: grade
+grade: $(READY)  ## check the exercises in a folder of students' notebooks: make grade DIR=folder
+	@test -n "$(DIR)" || { echo "which folder? make grade DIR=folder"; exit 1; }
+	@$(PYTHON) -m course_lib.exercises grade "$(DIR)"
 
 .PHONY: record
 record: $(READY)  ## re-run all recorded measurements on this GPU

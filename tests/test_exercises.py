@@ -1,20 +1,23 @@
 """Every exercise: its solution passes, its known-wrong answers are named, its stub is left alone; and the check itself."""
 
+import ast
 import inspect
 import linecache
 import math
 import time
 
+import nbclient
+import nbformat
 import pytest
 import torch
 
-from course_lib import runtime
-from course_lib.exercises import check, exercises, hint, progress, record, solution
+from course_lib import notebooks, runtime
+from course_lib.exercises import cells, check, exercises, hint, progress, record, solution
 from course_lib.exercises.base import Exercise, differs
 from course_lib.exercises.checking import check_exercise
 from course_lib.exercises.running import Failure, outcomes
 
-pytestmark = pytest.mark.skipif(runtime.lane() == "no kernels", reason="exercises with kernels need Triton")
+pytestmark = pytest.mark.skipif(runtime.lane() != "interpreter", reason="exercises run in Triton's interpreter")
 ALL = list(exercises().values())
 PLAIN_IMPORTS = (
     "import math\nimport torch\nfrom course_lib.kernels import tl, triton\nfrom course_lib.memory import *\n"
@@ -73,6 +76,27 @@ def test_the_oracle_does_not_use_the_solution_and_texts_are_whole(exercise: Exer
         assert not differs(exercise.expected(*case.args), exercise.expected(*case.args), exercise.tolerance)
     for diagnosis in exercise.wrong:
         assert not diagnosis.endswith(".")
+
+
+@pytest.mark.parametrize("page", notebooks.lectures()[1:], ids=lambda p: p.name[:2])
+def test_with_the_solutions_put_in_a_lectures_exercises_pass(page) -> None:
+    """The exercise cells of the notebook, under the imports of its own cells, in a Jupyter kernel."""
+    lecture = nbformat.read(page, as_version=4)
+    imports = [n for n in ast.parse(cells.own_code(lecture)).body if isinstance(n, ast.Import | ast.ImportFrom)]
+    made = nbformat.v4.new_notebook()
+    made.cells = [nbformat.v4.new_code_cell(ast.unparse(ast.Module(imports, [])))]
+    solved = {}
+    for cell in filter(cells.is_exercise, lecture.cells):
+        for e in ALL:
+            if cell.source == e.cell:
+                cell.source = f"{e.solution.source.strip()}\n\n\ncheck({e.name})"
+                solved[e.name] = cell
+        made.cells.append(cell)
+    assert list(solved) == [e.name for e in ALL if e.lecture == page.name[:2]]
+    nbclient.NotebookClient(made, timeout=60).execute()
+    for name, cell in solved.items():
+        text = "".join(o["data"]["text/plain"] for o in cell.outputs if "data" in o)
+        assert text.startswith(f"{name}: passed"), text
 
 
 # --- the check itself ---
@@ -134,7 +158,6 @@ def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
 """
 
 
-@pytest.mark.skipif(runtime.lane() != "interpreter", reason="accesses are watched in the interpreter")
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -166,11 +189,10 @@ def test_outcomes_stop_where_the_process_ended() -> None:
         os._exit(1)
 
     found = outcomes(third, [lambda: 1, lambda: torch.ones(2), third, lambda: 4])
-    if runtime.lane() == "interpreter":
-        assert found[0].result == 1
-        assert torch.equal(found[1].result, torch.ones(2))
-        assert isinstance(found[2].result, Failure)
-        assert len(found) == 3
+    assert found[0].result == 1
+    assert torch.equal(found[1].result, torch.ones(2))
+    assert isinstance(found[2].result, Failure)
+    assert len(found) == 3
 
 
 @pytest.mark.parametrize(

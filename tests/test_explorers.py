@@ -56,15 +56,12 @@ def test_every_control_at_each_extreme(path: Path, monkeypatch: pytest.MonkeyPat
         movable = {name: control for name, control in explorer.controls.items() if not isinstance(control, w.Text)}
         for name, control in movable.items():
             for value in extremes(control):
-                control.value = value
+                explorer.move(**start | {name: value})
                 check(explorer, f"{name} = {value}")
-            control.value = start[name]
         for end in (0, -1):
-            for control in movable.values():
-                control.value = extremes(control)[end]
+            explorer.move(**{name: extremes(control)[end] for name, control in movable.items()})
             check(explorer, f"all controls at end {end}")
-        for name, control in movable.items():
-            control.value = start[name]
+        explorer.move(**start)
         for name, control in explorer.controls.items():
             if isinstance(control, w.Text):
                 for value in NONSENSE:
@@ -96,6 +93,23 @@ def test_an_explorer_redraws_reports_and_recovers() -> None:
     explorer.controls["name"].value = "b"
     explorer.controls["n"].value = 4
     assert explorer.caption.value == '<div role="status">n is 4, b</div>'
+
+
+def test_several_controls_move_at_once_and_are_drawn_once() -> None:
+    drawn: list[tuple[int, str]] = []
+
+    def counted(ax, n: int, name: str) -> str:
+        drawn.append((n, name))
+        return line(ax, n, name)
+
+    explorer = explore(counted, n=slider(0, 5, 1), name=choice(["a", "b"]), alt="a line")
+    explorer.move(n=4, name="b")
+    assert drawn == [(1, "a"), (4, "b")]
+    assert explorer.caption.value == '<div role="status">n is 4, b</div>'
+    explorer.controls["n"].value = 2
+    assert drawn[-1] == (2, "b")
+    with pytest.raises(ValueError, match="control is 'm'; choose one of 'n', 'name'"):
+        explorer.move(m=1)
 
 
 def test_the_saved_output_is_the_picture_and_a_text() -> None:

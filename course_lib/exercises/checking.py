@@ -6,18 +6,22 @@ import functools
 import html
 import inspect
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
+
+from IPython import get_ipython
 
 from course_lib.exercises import record
 from course_lib.exercises.base import Case, Exercise, differs
+from course_lib.exercises.catalogue import exercises
+from course_lib.exercises.definitions import definitions
 from course_lib.exercises.running import Failure, Outcome, outcomes
 
 LONGEST = 300  # characters of one argument in a message
 
 
 class Report(NamedTuple):
-    """What became of a check. status: 'not attempted', 'passed' or 'failed'; passed: the properties that hold, in order."""
+    """What became of a check. status: 'not attempted', 'missing', 'passed' or 'failed'; passed: the properties that hold, in order."""
 
     exercise: str
     status: str
@@ -74,6 +78,25 @@ def check_exercise(exercise: Exercise, function: Callable[..., Any], keep: bool 
     if keep:
         record.save(exercise.name, report.status)
     return report
+
+
+def reports(sources: Sequence[str], names: Sequence[str]) -> Iterator[Report]:
+    """A report on each of the named exercises as a page's code cells answer them; 'missing' where none can be defined."""
+    space, errors = definitions(sources, names)
+    for name in names:
+        if name in errors or not callable(space.get(name)):
+            yield Report(name, "missing", (), errors.get(name, "no cell defines it"))
+        else:
+            yield check_exercise(exercises()[name], space[name], keep=False)
+
+
+def page_of(function: Callable[..., Any]) -> list[str]:
+    """The code of the page that a function is defined on: the cells of a notebook that have been run, or its module."""
+    shell = get_ipython()
+    if shell is not None:
+        return list(shell.user_ns["In"])
+    module = inspect.getmodule(getattr(function, "fn", function))
+    return [inspect.getsource(module)] if module is not None else [source_of(function)]
 
 
 def _judge(exercise: Exercise, function: Callable[..., Any], cases: Sequence[Case]) -> Report:

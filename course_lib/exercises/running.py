@@ -40,10 +40,10 @@ class Outcome(NamedTuple):
 def outcomes(function: Callable[..., Any], calls: Sequence[Callable[[], Any]], limit: float = LIMIT) -> list[Outcome]:
     """The outcome of each call, in order; after a call that ended the process, or took too long, none follow.
 
-    Where a process can be forked (Linux, macOS, without a GPU) a crash or an endless loop ends that process only.
+    Where a process can be forked (Linux, macOS) a crash or an endless loop ends that process only.
     ``function`` is the student's, for the line of an exception.
     """
-    if not hasattr(os, "fork") or runtime.lane() == "GPU":
+    if not hasattr(os, "fork"):
         return list(_in_process(function, calls))
     reader, writer = os.pipe()
     child = os.fork()

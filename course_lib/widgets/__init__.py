@@ -13,7 +13,7 @@ from typing import Any
 
 import ipywidgets as w
 
-from course_lib import style
+from course_lib import checks, style
 
 _WIDE = {"description_width": "initial"}
 
@@ -70,6 +70,7 @@ class Explorer(w.VBox):
             control.description = control.description or name.replace("_", " ")
             control.layout.margin = "0 18px 4px 0"
             control.observe(self._redraw, names="value")
+        self._moving = False
         self.image = w.Image(format="png", layout=w.Layout(max_width="100%", object_fit="contain"))
         self.caption = w.HTML()
         self.error = ""
@@ -81,7 +82,21 @@ class Explorer(w.VBox):
         if self.error:
             raise ValueError(f"the first picture cannot be drawn: {self.error}")
 
+    def move(self, **values: Any) -> None:
+        """Set controls by name, and draw once. Raises ValueError for a name that no control has."""
+        for name in values:
+            checks.one_of("control", name, list(self.controls))
+        self._moving = True
+        try:
+            for name, value in values.items():
+                self.controls[name].value = value
+        finally:
+            self._moving = False
+        self._redraw()
+
     def _redraw(self, change: Any = None) -> None:
+        if self._moving:
+            return
         values = {name: control.value for name, control in self.controls.items()}
         try:
             png, words = style.render(self._draw, size=self._size, axes=self._axes, **values)

@@ -1,0 +1,176 @@
+"""A class's notebooks, graded; and the copy for students."""
+
+import csv
+import json
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+
+from course_lib import exercises as course_exercises
+from course_lib import runtime
+from course_lib.exercises import apart, cells, checking, exercises, grading, record
+from course_lib.exercises.bundle import write_bundle
+from course_lib.exercises.definitions import definitions
+
+pytestmark = pytest.mark.skipif(runtime.lane() != "interpreter", reason="exercises run in Triton's interpreter")
+HEAD = "def online_update(m, l, x):\n    "
+RIGHT = "new = max(m, float(x.max())); return new, l * math.exp(m - new) + float(torch.exp(x - new).sum())"
+KINDS = {
+    "right": RIGHT,
+    "with helpers": "return helper(m, l, x)\n\nSHIFT = math.sqrt(0.0)\n\n\ndef helper(m, l, x):\n    x = x + SHIFT\n    "
+    + RIGHT,
+    "wrong": "new = max(m, float(x.max())); return new, l + float(torch.exp(x - new).sum())",
+    "crashing": "import os; os.abort()",
+    "greedy": "return torch.ones(10**12), l",
+    "endless": "while True: pass",
+    "empty": "...",
+}
+EXPECTED = {"right": "passed", "with helpers": "passed", "empty": "not attempted"}
+
+
+def notebook(answer: str) -> str:
+    made = nbformat.v4.new_notebook()
+    made.cells = cells.cells("02")
+    for cell in made.cells:
+        if cell.cell_type == "code" and "def online_update" in cell.source:
+            cell.source = HEAD + answer + "\n\n\ncheck(online_update)"
+    made.cells.append(nbformat.v4.new_code_cell("raise RuntimeError('the rest of the notebook is not run')"))
+    made.cells.append(nbformat.v4.new_code_cell("this is no Python"))
+    return nbformat.writes(made)
+
+
+def test_thirty_notebooks_and_none_is_lost(tmp_path) -> None:
+    kinds = [*KINDS] * 4 + ["not a notebook", "no exercise"]
+    for number, kind in enumerate(kinds):
+        others = {"not a notebook": "{broken", "no exercise": nbformat.writes(nbformat.v4.new_notebook())}
+        text = notebook(KINDS[kind]) if kind in KINDS else others[kind]
+        (tmp_path / "class" / f"group {number % 3}").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "class" / f"group {number % 3}" / f"{number:02} {kind}.ipynb").write_text(text)
+    command = [sys.executable, "-m", "course_lib.exercises", "grade", str(tmp_path / "class")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    with (tmp_path / "class" / "grades.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len({row["notebook"] for row in rows}) == 30
+    for row in rows:
+        kind = row["notebook"].split("/")[1][3:].removesuffix(".ipynb")
+        if kind in KINDS and row["exercise"] == "online_update":
+            assert row["status"] == EXPECTED.get(kind, "failed"), row
+        elif kind in KINDS:
+            assert (row["exercise"], row["status"]) == ("merge_states", "not attempted")
+        else:
+            assert row["status"] == "not graded"
+    words = {row["notebook"].split("/")[1][3:].removesuffix(".ipynb"): row["words"] for row in rows if row["words"]}
+    assert "the old ℓ is not rescaled" in words["wrong"]
+    assert "signal 6" in words["crashing"]
+    assert "did not end" in words["endless"]
+    assert "memory" in words["greedy"] or "allocate" in words["greedy"]
+    assert "not a notebook" in words["not a notebook"]
+    assert "no exercise" in words["no exercise"]
+    assert "30" in done.stdout or done.stdout.count(".ipynb") == 30
+
+
+def test_a_notebook_that_takes_too_long_keeps_what_it_has(tmp_path) -> None:
+    (tmp_path / "one.ipynb").write_text(notebook(KINDS["endless"]))
+    found = grading.grade(tmp_path, seconds=2.0)
+    assert [g.exercise for g in found] == [e.name for e in exercises().values() if e.lecture == "02"]
+    assert found[0].status == "not attempted" or "took more than 2 seconds" in found[0].words
+    assert any("took more than 2 seconds" in g.words for g in found)
+
+
+@pytest.mark.parametrize("make", [lambda p: p / "nothing", lambda p: p])
+def test_no_folder_no_notebooks(tmp_path, make) -> None:
+    with pytest.raises(ValueError, match="folder is"):
+        grading.grade(make(tmp_path))
+
+
+def test_the_students_copy_has_no_solutions_and_no_outputs(tmp_path) -> None:
+    count = write_bundle(tmp_path / "copy")
+    files = [p for p in (tmp_path / "copy").rglob("*") if p.is_file()]
+    assert len(files) == count
+    assert [p.name for p in (tmp_path / "copy/course_lib/exercises/solutions").iterdir()] == ["__init__.py"]
+    assert not (tmp_path / "copy/tests").exists()
+    solutions = [e.solution.source.strip().splitlines()[-1].strip() for e in exercises().values()]
+    for path in files:
+        if path.suffix == ".ipynb":
+            content = json.loads(path.read_text())
+            assert all(not cell.get("outputs") for cell in content["cells"])
+            text = "".join(
+                "".join(cell["source"]) for cell in content["cells"] if "exercise" in cell["metadata"].get("tags", [])
+            )
+            assert not any(line in text for line in solutions if len(line) > 30)
+    code = "from course_lib.exercises import solution, check; print(solution('online_update').data)"
+    said = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "copy", capture_output=True, text=True, check=True
+    ).stdout
+    assert "no solutions; ask your instructor" in said
+    with pytest.raises(ValueError, match="not empty; pass a new one"):
+        write_bundle(tmp_path / "copy")
+
+
+# --- what grading stands on ---
+
+
+def starts_another(path):
+    """Yields, starts a process that would write a file after a while, and never ends."""
+    subprocess.Popen([sys.executable, "-c", f"import time; time.sleep(3); open({str(path)!r}, 'w')"])
+    yield "begun"
+    while True:
+        pass
+
+
+def too_much():
+    yield bytearray(100 << 30)
+
+
+def fails():
+    yield 1
+    raise ValueError("no")
+
+
+def test_time_is_up_for_all_that_was_started(tmp_path) -> None:
+    found = apart.sent(starts_another, tmp_path / "written", seconds=1.5)
+    assert found == (("begun",), "it took more than 1.5 seconds")
+    time.sleep(3.5)
+    assert not (tmp_path / "written").exists()
+
+
+def test_no_memory_no_end() -> None:
+    assert apart.sent(too_much, seconds=20.0) == ((), "its process ended with exit code 1")
+    assert apart.sent(fails, seconds=20.0) == ((1,), "its process ended with exit code 1")
+
+
+def test_only_what_is_needed_is_run() -> None:
+    page = [
+        "from math import exp as e\n%matplotlib inline\nraise RuntimeError",
+        "def f(x, y: Kind = LIMIT):\n    return g(x)",
+        "for LIMIT in (1, 2):\n    pass",
+        "LIMIT += 1; Kind = int; other = 1 / 0",
+        "def g(x):\n    return e(x) + f.__defaults__[0]",
+        "def f(x, y: Kind = LIMIT):\n    return g(x)",
+        "no python",
+        "h = [missing]",
+        "def k():\n    return h",
+    ]
+    space, errors = definitions(page, ["f", "k"])
+    assert space["f"](0) == 1 + 3
+    assert "other" not in space
+    assert errors == {"h": "NameError: name 'missing' is not defined (cell 8)"}
+    assert "k" in space
+
+
+def test_on_a_gpu_the_page_is_read_again_in_another_process(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "p.json"))
+    monkeypatch.setattr(course_exercises.runtime, "lane", lambda: "GPU")
+    page = ["", "import math\nimport torch", HEAD + RIGHT]
+    space, _ = definitions(page, ["online_update"])
+    monkeypatch.setattr(checking, "get_ipython", lambda: SimpleNamespace(user_ns={"In": page}))
+    assert course_exercises.check(space["online_update"]).status == "passed"
+    assert record.load() == {"online_update": "passed"}
+    page[2] = HEAD + "import os; os.abort()"
+    assert "signal 6" in repr(course_exercises.check(space["online_update"]))
+    page[2] = HEAD.replace("def", "def = ") + RIGHT
+    assert course_exercises.check(space["online_update"]).status == "missing"
