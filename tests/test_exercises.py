@@ -8,6 +8,7 @@ import time
 
 import nbclient
 import nbformat
+import numpy as np
 import pytest
 import torch
 
@@ -102,6 +103,9 @@ def test_with_the_solutions_put_in_a_lectures_exercises_pass(page) -> None:
 # --- the check itself ---
 
 
+RIGHT = "new = max(m, float(x.max())); return new, l * math.exp(m - new) + float(torch.exp(x - new).sum())"
+
+
 def online(source: str):
     return defined("def online_update(m, l, x):\n    " + source, "online_update")
 
@@ -121,8 +125,8 @@ def test_an_exception_is_shown_short_at_the_students_line() -> None:
         ("import os; os._exit(3)", "exit code 3"),
         ("raise SystemExit('bye')", "SystemExit: bye"),
         ("return (lambda: 1), 2", "cannot be sent"),
-        ("return None", "a NoneType came back; return a tuple of 2: m, l"),
-        ("return 1, 2, 3", "return a tuple of 2"),
+        ("return None", "None came back: is a return missing?"),
+        ("return 1, 2, 3", "a tuple of 3 came back; return a tuple of 2: m, l"),
         ("return 'five', 1.0", "m: 'five' came back; return a number"),
     ],
 )
@@ -141,7 +145,17 @@ def test_an_endless_loop_ends_in_time() -> None:
 
 def test_what_is_printed_is_shown_with_a_failure() -> None:
     report = check(online("print('here I am'); return m, l"))
-    assert report.details[-1] == "it printed: here I am"
+    assert report.printed == "here I am"
+    assert "it printed: here I am" in repr(report)
+    assert check(online(f"print('x' * 1000 + 'end'); {RIGHT}")).printed.startswith("… x")
+
+
+def test_a_second_mistake_does_not_hide_the_first() -> None:
+    """The old l is kept, and with no score before it the result is wrong in another way as well."""
+    report = check(
+        online("return max(m, float(x.max())), (l or 1e-9) + float(torch.exp(x - max(m, float(x.max()))).sum())")
+    )
+    assert "the old ℓ is not rescaled" in report.diagnosis
 
 
 def test_other_arguments_are_refused_before_anything_runs() -> None:
@@ -174,6 +188,59 @@ def test_a_wrong_kernel_leaves_the_notebook_alive(body, words) -> None:
     assert any(words in line for line in report.details), report
 
 
+TILED = exercises()["matmul_kernel"].solution.source
+POINTERS = """
+@triton.jit
+def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
+    at = (tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK)
+    a = tl.make_block_ptr(a_ptr, (M, K), (K, 1), (tl.program_id(0) * BLOCK, 0), (BLOCK, BLOCK), (1, 0))
+    b = tl.make_block_ptr(b_ptr, (K, N), (N, 1), (0, tl.program_id(1) * BLOCK), (BLOCK, BLOCK), (1, 0))
+    c = tl.make_block_ptr(c_ptr, (M, N), (N, 1), (tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK), (BLOCK, BLOCK), (1, 0))
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, K, BLOCK):
+        x = tl.load(a, boundary_check=(0, 1), padding_option="zero")
+        acc = tl.dot(x, tl.load(b, boundary_check=(0, 1), padding_option="zero"), acc, input_precision="ieee")
+        a, b = tl.advance(a, (0, BLOCK)), tl.advance(b, (BLOCK, 0))
+    tl.store(c, acc, boundary_check=(0, 1))
+"""
+
+
+def changed(old: str, new: str):
+    assert old in TILED
+    return defined(TILED.replace(old, new), "matmul_kernel")
+
+
+def test_what_only_the_interpreter_takes_is_refused_in_the_compilers_words() -> None:
+    zeros = next(line.strip() for line in TILED.splitlines() if "tl.zeros" in line)
+    source = TILED.replace(zeros, "acc = 0").replace("tl.dot(a, b, acc, ", "acc + tl.dot(a, b, ")
+    report = check(defined(source, "matmul_kernel"))
+    assert report.failed == "right in Triton's interpreter, but the compiler for a GPU refuses it"
+    assert "Loop-carried variable" in report.details[0]
+    assert check(defined(POINTERS, "matmul_kernel")).status == "passed"
+
+
+def test_masked_numbers_are_undefined_without_other() -> None:
+    report = check(changed(", other=0.0", ""))
+    assert report.status == "failed"
+    assert any("has no other=" in line for line in report.details)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (") & (", ") and (", "tl.maximum, a & b and tl.where"),
+        ("tl.zeros", "torch.zeros", "torch, math and NumPy do not work on its blocks"),
+        ("@triton.jit\n", "", "keep the line @triton.jit above def"),
+        ("tl.store(", "tl.load(", "NaN also stands where the kernel has stored nothing"),
+    ],
+)
+def test_what_is_no_triton_is_said_so(old, new, words) -> None:
+    source = "\n".join(x for x in TILED.splitlines() if new != "tl.load(" or "tl.store" not in x)
+    report = check(defined(source.replace(old, new), "matmul_kernel"))
+    assert any(words in line for line in report.details), report
+    assert "A = a tensor of shape" in report.details[0] or "triton.jit" in words
+
+
 def test_after_a_check_the_interpreter_is_as_before() -> None:
     from triton.runtime import interpreter
 
@@ -199,7 +266,14 @@ def test_outcomes_stop_where_the_process_ended() -> None:
     ("found", "right", "words"),
     [
         (1.0, 1, "1.0 came back"),
-        (True, 1, "True came back"),
+        (True, 1, "True came back; return a whole number"),
+        (64.0, 64, "64.0 came back; return a whole number, with // or int()"),
+        (1, True, "1 came back; return True or False"),
+        (np.int64(3), 3, ""),
+        (np.bool_(True), True, ""),
+        (np.float64(0.5), 0.5, ""),
+        (None, (1.0, 2.0), "is a return missing?"),
+        (1.00002, 1.0, "(off by 2e-05; 1e-05 is allowed)"),
         (1, 1.0, ""),
         (torch.tensor(2.0), 2.0, ""),
         (math.nan, 1.0, "nan came back"),
@@ -232,19 +306,24 @@ def test_hints_and_solutions_fold() -> None:
         solution("nothing")
     with pytest.raises(ValueError, match="exercise is 'defined'"):
         check(defined)
+    with pytest.raises(ValueError, match="did you mean 'phase_of'"):
+        hint("phase_off")
+    with pytest.raises(ValueError, match="pass the function itself, without calling it"):
+        check((1, 2))
+    with pytest.raises(ValueError, match=r"pass the function itself: check\(phase_of\)"):
+        check("phase_of")
 
 
 def test_progress_keeps_what_was_passed(tmp_path, monkeypatch) -> None:
-    right = "new = max(m, float(x.max())); return new, l * math.exp(m - new) + float(torch.exp(x - new).sum())"
     check(online("..."))
     assert record.load() == {}
     check(online("return m, l"))
     assert record.load() == {"online_update": "failed"}
-    check(online(right))
+    check(online(RIGHT))
     check(online("return m, l"))
     assert record.load() == {"online_update": "passed"}
     assert f"1 of {len(ALL)} passed" in repr(progress())
     record.path().write_text("not json")
     assert record.load() == {}
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "no folder" / "p.json"))
-    assert check(online(right)).status == "passed"
+    assert check(online(RIGHT)).status == "passed"

@@ -20,8 +20,10 @@ APART = 60.0  # seconds for a check in a process of its own, the start of the fi
 
 
 def _find(which: Named) -> Exercise:
-    name = which if isinstance(which, str) else getattr(which, "__name__", repr(which))
-    return exercises()[check_name(name, exercises())]
+    name = which if isinstance(which, str) else getattr(which, "__name__", None)
+    if not isinstance(name, str):
+        raise ValueError(f"exercise is {which!r}; pass the function itself, without calling it, or its name")
+    return exercises()[check_name(name, list(exercises()))]
 
 
 def check(function: Callable[..., Any]) -> Report:
@@ -31,6 +33,8 @@ def check(function: Callable[..., Any]) -> Report:
     Raises ValueError for a function that is no exercise. An untouched stub is reported as not attempted.
     """
     exercise = _find(function)
+    if isinstance(function, str):
+        raise ValueError(f"function is {function!r}; pass the function itself: check({exercise.name})")
     if runtime.lane() != "GPU":
         return check_exercise(exercise, function)
     # A process forked off this one has no GPU and no interpreter either: the page's code is read again in a new one.
@@ -42,11 +46,11 @@ def check(function: Callable[..., Any]) -> Report:
 
 
 def hint(which: Named, number: int | None = None) -> Markdown:
-    """The next hint of an exercise, each a fold to be opened; ``number`` 1 to 3 for one of them."""
+    """The three hints of an exercise, each a fold to be opened; ``number`` 1 to 3 for one of them."""
     exercise = _find(which)
     chosen = range(1, 4) if number is None else (number,)
     if not all(n in (1, 2, 3) for n in chosen):
-        raise ValueError(f"number is {number}; pass 1, 2 or 3")
+        raise ValueError(f"number is {number!r}; pass 1, 2 or 3")
     folds = [f"<details><summary>Hint {n}</summary>\n\n{exercise.hints[n - 1]}\n\n</details>" for n in chosen]
     return Markdown("\n\n".join(folds))
 

@@ -1,8 +1,9 @@
 """What an exercise is: a question, a stub, cases, an oracle, hints, and wrong answers with the name of their bug."""
 
+import difflib
 import importlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -39,7 +40,9 @@ class Exercise:
     wrong: the known bugs, diagnosis -> a function that has it. A diagnosis ends the sentence "this is what you get …".
     run(function, case): calls the function; for kernels, launches it. tolerance: of numbers, relative to the largest
     expected one. parts: names of the parts where a result is a tuple. remark(case, result): a reason to reject what is right
-    but not what was asked (bytes moved, say), or ''.
+    but not what was asked (bytes moved, say), or ''. arguments: names of a case's arguments where they are not the function's.
+    compiles: of a kernel, its arguments with Triton's word for their type ("*fp32", "i32", "fp32"), or the value of constants:
+    what passes is compiled with them.
     """
 
     name: str
@@ -57,6 +60,8 @@ class Exercise:
     tolerance: float = 1e-5
     parts: tuple[str, ...] = ()
     remark: Callable[[Case, Any], str] = field(default=lambda case, result: "")
+    arguments: tuple[str, ...] = ()
+    compiles: Mapping[str, str | int] = field(default_factory=dict)
 
     @property
     def solution(self) -> Solution:
@@ -82,11 +87,12 @@ def differs(found: Any, right: Any, tolerance: float, parts: tuple[str, ...] = (
     Whole numbers, booleans and text have to be equal; floating-point numbers within ``tolerance`` of the largest right one.
     Tuples and dictionaries are compared part by part.
     """
+    if found is None and right is not None:
+        return "None came back: is a return missing?"
     if isinstance(right, tuple):
         if not isinstance(found, tuple | list) or len(found) != len(right):
-            return (
-                f"a {type(found).__name__} came back; return a tuple of {len(right)}: {', '.join(parts) or 'see above'}"
-            )
+            what = f"a tuple of {len(found)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
+            return f"{what} came back; return a tuple of {len(right)}: {', '.join(parts) or 'see above'}"
         for i, (one, other) in enumerate(zip(found, right)):
             if words := differs(one, other, tolerance):
                 return f"{parts[i] if i < len(parts) else f'part {i + 1}'}: {words}"
@@ -97,14 +103,26 @@ def differs(found: Any, right: Any, tolerance: float, parts: tuple[str, ...] = (
         return next((f"{key}: {words}" for key in right if (words := differs(found[key], right[key], tolerance))), "")
     if isinstance(right, torch.Tensor):
         return _tensor_differs(found, right, tolerance)
-    if isinstance(found, torch.Tensor) and found.numel() == 1:
-        found = found.item()
+    if getattr(found, "size", None) == 1 or (isinstance(found, torch.Tensor) and found.numel() == 1):
+        found = found.item()  # numbers of NumPy and PyTorch
     if isinstance(right, float):
         if isinstance(found, bool) or not isinstance(found, int | float):
             return f"{found!r} came back; return a number"
         same = found == right or math.isclose(found, right, rel_tol=tolerance, abs_tol=tolerance * 1e-3)
-        return "" if same or (math.isnan(found) and math.isnan(right)) else _two(found, right)
-    return "" if type(found) is type(right) and found == right else f"{found!r} came back, right is {right!r}"
+        if same or (math.isnan(found) and math.isnan(right)):
+            return ""
+        return _two(found, right) + _near(abs(found - right), tolerance * abs(right))
+    if type(found) is type(right) and found == right:
+        return ""
+    if type(found) is not type(right) and found == right:
+        wanted = "True or False" if isinstance(right, bool) else "a whole number, with // or int()"
+        return f"{found!r} came back; return {wanted if isinstance(right, bool | int) else f'a {type(right).__name__}'}"
+    return f"{found!r} came back, right is {right!r}"
+
+
+def _near(distance: float, allowed: float) -> str:
+    """A word on the tolerance to who is not far off."""
+    return f" (off by {distance:.2g}; {allowed:.2g} is allowed)" if distance < 100 * allowed else ""
 
 
 def _tensor_differs(found: Any, right: torch.Tensor, tolerance: float) -> str:
@@ -125,7 +143,8 @@ def _tensor_differs(found: Any, right: torch.Tensor, tolerance: float) -> str:
     where = bad.nonzero()[0].tolist()
     at = f"at {where}" if where else "here"
     share = f"{int(bad.sum())} of {bad.numel()} numbers are off; " if bad.numel() > 1 else ""
-    return f"{share}{at} {_two(float(one[tuple(where)]), float(other[tuple(where)]))}"
+    mine, true = float(one[tuple(where)]), float(other[tuple(where)])
+    return f"{share}{at} {_two(mine, true)}{_near(abs(mine - true), tolerance * size)}"
 
 
 def _short(x: torch.Tensor) -> str:
@@ -138,6 +157,9 @@ def _two(found: float, right: float) -> str:
     return f"{found:.{digits}g} came back, right is {right:.{digits}g}"
 
 
-def check_name(name: str, known: Iterable[str]) -> str:
-    """Return the name if it is one of the exercises; else raise ValueError."""
-    return checks.one_of("exercise", name, list(known))
+def check_name(name: str, known: Sequence[str]) -> str:
+    """Return the name if it is one of the exercises; else raise ValueError, with the one that was perhaps meant."""
+    near = difflib.get_close_matches(name, known, 1)
+    if name not in known and near:
+        raise ValueError(f"exercise is {name!r}; did you mean {near[0]!r}?")
+    return checks.one_of("exercise", name, known)

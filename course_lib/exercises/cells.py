@@ -16,7 +16,8 @@ from course_lib.exercises.base import Exercise
 INTRODUCTION = """## Exercises
 
 Replace the three dots and run the cell: `check` tries your function on small cases, shows the first that fails in numbers, and names
-the bug if it knows it. `hint(name)` has three steps, `solution(name)` folds out, `progress()` shows what you have passed."""
+the bug if it knows it. `hint(name)` has three steps, `solution(name)` folds out if your copy has solutions, and `progress()` shows
+what you have passed."""
 
 
 def lecture_exercises(lecture: str) -> list[Exercise]:

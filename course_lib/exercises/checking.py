@@ -5,13 +5,14 @@ import copy
 import functools
 import html
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from IPython import get_ipython
 
-from course_lib.exercises import record
+from course_lib.exercises import compiling, record
 from course_lib.exercises.base import Case, Exercise, differs
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.definitions import definitions
@@ -29,6 +30,7 @@ class Report(NamedTuple):
     failed: str = ""
     details: tuple[str, ...] = ()
     diagnosis: str = ""
+    printed: str = ""
 
     def __repr__(self) -> str:
         if self.status == "not attempted":
@@ -39,6 +41,8 @@ class Report(NamedTuple):
         lines += [f"      {line}" for line in self.details]
         if self.diagnosis:
             lines.append(f"  This is what you get {self.diagnosis}.")
+        if self.printed:
+            lines.append(f"  it printed: {self.printed}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -69,12 +73,18 @@ def untouched(function: Callable[..., Any]) -> bool:
     return not rest
 
 
-def check_exercise(exercise: Exercise, function: Callable[..., Any], keep: bool = True) -> Report:
-    """The report on one attempt; ``keep`` writes it to the progress file."""
+def check_exercise(
+    exercise: Exercise, function: Callable[..., Any], keep: bool = True, page: Sequence[str] | None = None
+) -> Report:
+    """The report on one attempt; ``keep`` writes it to the progress file. ``page``: the code of the page that defines the function."""
     if untouched(function):
         return Report(exercise.name, "not attempted")
-    cases = list(exercise.cases())
-    report = _judge(exercise, function, cases)
+    report = _wrong_shape(exercise, function) or _judge(exercise, function, list(exercise.cases()))
+    if report.status == "passed" and exercise.compiles:
+        words = compiling.refusal(page_of(function) if page is None else page, exercise.name, exercise.compiles)
+        if words:
+            failed = "right in Triton's interpreter, but the compiler for a GPU refuses it"
+            report = report._replace(status="failed", failed=failed, details=tuple(words.splitlines()))
     if keep:
         record.save(exercise.name, report.status)
     return report
@@ -87,7 +97,7 @@ def reports(sources: Sequence[str], names: Sequence[str]) -> Iterator[Report]:
         if name in errors or not callable(space.get(name)):
             yield Report(name, "missing", (), errors.get(name, "no cell defines it"))
         else:
-            yield check_exercise(exercises()[name], space[name], keep=False)
+            yield check_exercise(exercises()[name], space[name], keep=False, page=sources)
 
 
 def page_of(function: Callable[..., Any]) -> list[str]:
@@ -99,28 +109,42 @@ def page_of(function: Callable[..., Any]) -> list[str]:
     return [inspect.getsource(module)] if module is not None else [source_of(function)]
 
 
-def _judge(exercise: Exercise, function: Callable[..., Any], cases: Sequence[Case]) -> Report:
+def _wrong_shape(exercise: Exercise, function: Callable[..., Any]) -> Report | None:
+    """A report on a function that cannot be called as the check calls it."""
+    if exercise.compiles and not hasattr(function, "fn"):
+        return Report(exercise.name, "failed", (), "the decorator", ("keep the line @triton.jit above def",))
     wanted = inspect.signature(_stub_function(exercise.stub, exercise.name))
     mine = inspect.signature(getattr(function, "fn", function))
     if list(wanted.parameters) != list(mine.parameters):
         details = (f"its arguments are ({', '.join(mine.parameters)}); keep ({', '.join(wanted.parameters)})",)
         return Report(exercise.name, "failed", (), "the signature", details)
+    return None
+
+
+def _judge(exercise: Exercise, function: Callable[..., Any], cases: Sequence[Case]) -> Report:
     found = outcomes(function, [functools.partial(exercise.run, function, _copy(case)) for case in cases])
     passed: list[str] = []
     for case, outcome in zip(cases, found):
         words = _complaint(exercise, case, outcome)
         if words:
-            diagnosis = diagnose(exercise, cases, found)
+            foreign = foreign_words(source_of(function)) if exercise.compiles else ()
             return Report(
                 exercise.name,
                 "failed",
                 tuple(dict.fromkeys(passed)),
                 case.property,
-                (*shown(exercise, case), *words),
-                diagnosis,
+                (*shown(exercise, case), *words, *foreign),
+                "" if foreign else diagnose(exercise, cases, found),
+                _end(outcome.printed),
             )
         passed.append(case.property)
-    return Report(exercise.name, "passed", tuple(dict.fromkeys(passed)))
+    return Report(exercise.name, "passed", tuple(dict.fromkeys(passed)), printed=_end(found[0].printed))
+
+
+def _end(printed: str) -> str:
+    """The last of what was printed, with a sign that there was more."""
+    text = printed.strip()
+    return text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
 
 
 def _copy(case: Case) -> Case:
@@ -129,25 +153,49 @@ def _copy(case: Case) -> Case:
 
 
 def _complaint(exercise: Exercise, case: Case, outcome: Outcome) -> tuple[str, ...]:
+    """What is wrong with an outcome, in lines; () if nothing is."""
     if isinstance(outcome.result, Failure):
         return tuple(x for x in (outcome.result.words, outcome.result.line) if x)
     words = differs(outcome.result, exercise.expected(*case.args), exercise.tolerance, exercise.parts)
     words = words or exercise.remark(case, outcome.result)
-    said = (f"it printed: {outcome.printed.strip()[:LONGEST]}",) if words and outcome.printed.strip() else ()
-    return (words, *said) if words else ()
+    if not words:
+        return ()
+    unwritten = bool(exercise.compiles) and "nan came back" in words and not outcome.notes
+    return (words, *outcome.notes, *((NOTHING_STORED,) if unwritten else ()))
+
+
+NOTHING_STORED = "NaN also stands where the kernel has stored nothing"
+NO_TORCH = "in a kernel use tl.zeros, tl.exp and so on: torch, math and NumPy do not work on its blocks"
+NO_TRUTH = (
+    "in a kernel use tl.maximum, a & b and tl.where: Python's max, min, and, or take one of two blocks, not each number"
+)
+
+
+def foreign_words(source: str) -> tuple[str, ...]:
+    """What stands in a kernel's source and means something else there than in Python."""
+    nodes = list(ast.walk(ast.parse(source)))
+    modules = {n.value.id for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)}
+    called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    truth = any(isinstance(n, ast.BoolOp) for n in nodes) or called & {"max", "min"}
+    torch = modules & {"torch", "math", "np", "numpy"}
+    return tuple(words for words, found in ((NO_TORCH, torch), (NO_TRUTH, truth)) if found)
 
 
 def shown(exercise: Exercise, case: Case) -> tuple[str, ...]:
     """The arguments of a case, short."""
-    names = inspect.signature(_stub_function(exercise.stub, exercise.name)).parameters
-    lines = []
-    for name, value in zip(names, case.args):
-        if hasattr(value, "shape") and getattr(value, "numel", lambda: 0)() > 24:
-            text = f"a tensor of shape {list(value.shape)}, from {float(value.min()):.4g} to {float(value.max()):.4g}"
-        else:
-            text = repr(value.tolist() if hasattr(value, "tolist") else value)
-        lines.append(f"{name} = {text[:LONGEST]}")
-    return tuple(lines) if len(names) == len(case.args) else ()
+    names = exercise.arguments or tuple(inspect.signature(_stub_function(exercise.stub, exercise.name)).parameters)
+    if len(names) != len(case.args):
+        return ()
+    blocks = [f"{name} = {value}" for name, value in exercise.compiles.items() if name.startswith("BLOCK")]
+    return (*(f"{name} = {_value(value)}" for name, value in zip(names, case.args)), *blocks)
+
+
+def _value(value: Any) -> str:
+    if hasattr(value, "shape") and getattr(value, "numel", lambda: 0)() > 24:
+        return f"a tensor of shape {list(value.shape)}, from {float(value.min()):.4g} to {float(value.max()):.4g}"
+    text = repr(value.tolist() if hasattr(value, "tolist") else value)
+    text = re.sub(r"-?\d+\.\d{5,}(e-?\d+)?", lambda number: f"{float(number[0]):.5g}", text)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
 
 
 @functools.cache
@@ -167,12 +215,23 @@ def _stub_function(stub: str, name: str) -> Callable[..., Any]:
 
 
 def diagnose(exercise: Exercise, cases: Sequence[Case], found: Sequence[Outcome]) -> str:
-    """The diagnosis of the known-wrong answer that gives the same results, case by case; '' if none does."""
-    for diagnosis, function in exercise.wrong.items():
-        theirs = _outcomes_of_wrong(exercise, diagnosis, function, tuple(cases))
-        if len(theirs) == len(found) and all(_alike(one, other, exercise) for one, other in zip(found, theirs)):
+    """The diagnosis of the known-wrong answer that gives the same results, case by case; '' if none does.
+
+    Where none does, of the one that alone gives the same numbers in the first case that fails: a second mistake may hide in the others.
+    """
+    theirs = {d: _outcomes_of_wrong(exercise, d, function, tuple(cases)) for d, function in exercise.wrong.items()}
+    for diagnosis, outcomes_ in theirs.items():
+        if len(outcomes_) == len(found) and all(_alike(one, other, exercise) for one, other in zip(found, outcomes_)):
             return diagnosis
-    return ""
+    first = next((i for i, (case, one) in enumerate(zip(cases, found)) if _complaint(exercise, case, one)), 0)
+    if not found or isinstance(found[first].result, Failure) or "nan" in repr(found[first].result):
+        return ""
+    alike = [
+        diagnosis
+        for diagnosis, outcomes_ in theirs.items()
+        if len(outcomes_) > first and all(_alike(found[i], outcomes_[i], exercise) for i in range(first + 1))
+    ]
+    return alike[0] if len(alike) == 1 else ""
 
 
 def _outcomes_of_wrong(
@@ -190,11 +249,14 @@ _known: dict[tuple[str, str], list[Outcome]] = {}
 def _alike(one: Outcome, other: Outcome, exercise: Exercise) -> bool:
     if isinstance(one.result, Failure) or isinstance(other.result, Failure):
         both = isinstance(one.result, Failure) and isinstance(other.result, Failure)
-        return both and (one.result.kind, one.result.words.split(":")[0]) == (
-            other.result.kind,
-            other.result.words.split(":")[0],
-        )
+        return both and one.result.kind == other.result.kind and _gist(one.result) == _gist(other.result)
     try:
         return not differs(one.result, other.result, exercise.tolerance)
     except (TypeError, ValueError, RuntimeError):
         return False
+
+
+def _gist(failure: Failure) -> str:
+    """The exception's type; for an access out of range also whether it was a read or a write."""
+    kind, _, rest = failure.words.partition(":")
+    return f"{kind}: {' '.join(rest.split()[:3])}" if kind == "OutOfRangeError" else kind

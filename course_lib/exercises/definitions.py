@@ -20,19 +20,11 @@ def definitions(sources: Sequence[str], wanted: Iterable[str]) -> Definitions:
 
     A cell that is no Python is left out. Of a name that is bound twice the last one counts, as it would in the notebook.
     """
-    statements = [(number, node) for number, source in enumerate(sources, 1) for node in _statements(number, source)]
-    needed, before = set(wanted), -1
-    while len(needed) != before:
-        before = len(needed)
-        for _, node in statements:
-            if _bound(node) & (needed | {"*"}):
-                needed |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    statements = _needed(sources, wanted)
     space: dict[str, Any] = {"__name__": "notebook"}
     errors: dict[str, str] = {}
     for number, node in statements:
         names = _bound(node)
-        if not names & (needed | {"*"}):
-            continue
         try:
             exec(compile(ast.Module([node], []), _file(number), "exec"), space)
         except BaseException as error:  # SystemExit as well: this is somebody's page
@@ -40,6 +32,24 @@ def definitions(sources: Sequence[str], wanted: Iterable[str]) -> Definitions:
         else:
             errors = {name: words for name, words in errors.items() if name not in names}
     return Definitions(space, errors)
+
+
+def script(sources: Sequence[str], wanted: Iterable[str]) -> str:
+    """The same as the text of a file of its own, without Triton's names, which the course's library hands on."""
+    nodes = [node for _, node in _needed(sources, wanted) if not _bound(node) <= {"tl", "triton"}]
+    return ast.unparse(ast.Module(nodes, []))
+
+
+def _needed(sources: Sequence[str], wanted: Iterable[str]) -> list[tuple[int, ast.stmt]]:
+    """The statements that ``wanted`` are made of, each with the number of its cell, in order."""
+    statements = [(number, node) for number, source in enumerate(sources, 1) for node in _statements(number, source)]
+    needed, before = {*wanted, "*"}, 0
+    while len(needed) != before:
+        before = len(needed)
+        for _, node in statements:
+            if _bound(node) & needed:
+                needed |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return [(number, node) for number, node in statements if _bound(node) & needed]
 
 
 def _file(number: int) -> str:

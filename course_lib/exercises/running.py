@@ -31,10 +31,11 @@ class Failure(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A case's result, or a Failure, and what the function printed."""
+    """A case's result, or a Failure, what the function printed, and what its kernel did that may explain a wrong result."""
 
     result: Any
     printed: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def outcomes(function: Callable[..., Any], calls: Sequence[Callable[[], Any]], limit: float = LIMIT) -> list[Outcome]:
@@ -104,16 +105,17 @@ def _child(function: Callable[..., Any], calls: Sequence[Callable[[], Any]], rea
 
 
 def _in_process(function: Callable[..., Any], calls: Sequence[Callable[[], Any]]) -> Iterator[Outcome]:
-    with watched_memory(), warnings.catch_warnings():
+    with watched_memory() as notes, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of a kernel's infinities in the interpreter
         for call in calls:
             printed = io.StringIO()
+            notes.clear()
             try:
                 with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
                     result = call()
             except (Exception, SystemExit) as error:
                 result = _failure(function, error)
-            yield Outcome(result, printed.getvalue()[-2000:])
+            yield Outcome(result, printed.getvalue()[-2000:], tuple(notes))
 
 
 def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
@@ -145,15 +147,21 @@ class OutOfRangeError(IndexError):
     """A kernel read or wrote beside its tensors."""
 
 
-@contextlib.contextmanager
-def watched_memory() -> Iterator[None]:
-    """In Triton's interpreter, raise OutOfRangeError instead of a load or store outside the kernel's tensors.
+NO_OTHER = "a load with a mask has no other=: what it leaves out is undefined, and NaN in this check"
 
-    On other lanes nothing is changed: a GPU kernel is not watched.
+
+@contextlib.contextmanager
+def watched_memory() -> Iterator[list[str]]:
+    """Make Triton's interpreter as strict as a GPU should be taken to be; on other lanes nothing is changed.
+
+    A load or store outside the kernel's tensors raises OutOfRangeError. What a masked load without ``other`` leaves out is NaN.
+    Yields a list in which notes on the latter are collected.
     """
+    notes: list[str] = []
     if runtime.lane() != "interpreter":
-        yield
+        yield notes
         return
+    import numpy as np
     from triton.runtime import interpreter
 
     builder, executor = type(interpreter.interpreter_builder), interpreter.GridExecutor
@@ -170,8 +178,13 @@ def watched_memory() -> Iterator[None]:
         ]
         return host, named
 
+    def open_lanes(pointers: Any, mask: Any) -> Any:
+        """Which elements are loaded or stored; block pointers bring their mask as an array."""
+        given = mask if isinstance(mask, np.ndarray) else mask.data
+        return np.broadcast_to(given, pointers.data.shape).astype(bool)
+
     def look(what: str, pointers: Any, mask: Any) -> None:
-        used = pointers.data[mask.data.astype(bool)] if mask is not None else pointers.data.reshape(-1)
+        used = pointers.data[open_lanes(pointers, mask)]
         if not used.size or not tensors:
             return
         for _, first, last, size in tensors:
@@ -187,12 +200,18 @@ def watched_memory() -> Iterator[None]:
         name, first, last, size = min(tensors, key=lambda t: min(abs(address - t[1]), abs(address - t[2])))
         at, length = (address - first) // size, (last - first) // size
         raise OutOfRangeError(
-            f"the kernel {what} element {at} of {name}, which has {length} ({outside.size} accesses beside all tensors): is a mask missing?"
+            f"the kernel {what} element {at} of {name}, which has {length} ({outside.size} accesses beside all tensors): "
+            "is a mask missing, or a row's length wrong?"
         )
 
-    def watched_load(self: Any, pointers: Any, mask: Any, *rest: Any) -> Any:
+    def watched_load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any) -> Any:
         look("reads", pointers, mask)
-        return load(self, pointers, mask, *rest)
+        found = load(self, pointers, mask, other, *rest)
+        left_out = ~open_lanes(pointers, mask)
+        if other is None and left_out.any() and np.issubdtype(found.data.dtype, np.floating):
+            found.data[left_out] = np.nan
+            notes[:] = [NO_OTHER]
+        return found
 
     def watched_store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
         look("writes", pointers, mask)
@@ -200,7 +219,7 @@ def watched_memory() -> Iterator[None]:
 
     builder.create_masked_load, builder.create_masked_store, executor._init_args_hst = watched_load, watched_store, init
     try:
-        yield
+        yield notes
     finally:
         builder.create_masked_load, builder.create_masked_store = load, store
         executor._init_args_hst = arguments

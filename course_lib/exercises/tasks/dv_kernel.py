@@ -175,6 +175,9 @@ EXERCISE = Exercise(
     cases=cases,
     expected=expected,
     run=run,
+    arguments=("Q", "K", "L", "dO"),
+    compiles=dict.fromkeys(("q_ptr", "k_ptr", "L_ptr", "do_ptr", "dv_ptr"), "*fp32")
+    | {"n_q": "i32", "n_k": "i32", "scale": "fp32", "D": 16, "BLOCK": 16},
     tolerance=1e-4,
     hints=(
         "keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK). Load K's block [BLOCK, D] once, then loop over "

@@ -106,6 +106,8 @@ EXERCISE = Exercise(
     cases=cases,
     expected=expected,
     run=run,
+    arguments=("A", "B"),
+    compiles=dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), "*fp32") | {"M": "i32", "N": "i32", "K": "i32", "BLOCK": 16},
     hints=(
         "rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), and the same for columns. Element (i, j) of a row-ordered [R, S] "
         "matrix lies at i · S + j.",

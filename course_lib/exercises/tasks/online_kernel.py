@@ -247,6 +247,9 @@ EXERCISE = Exercise(
     cases=cases,
     expected=expected,
     run=run,
+    arguments=("Q", "K", "V"),
+    compiles=dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "o_ptr"), "*fp32")
+    | {"n_q": "i32", "n_k": "i32", "scale": "fp32", "D": 16, "BLOCK_M": 16, "BLOCK_N": 32},
     tolerance=2e-5,
     hints=(
         "Keep Lite's loads, product and mask of the tail. Before the loop a program needs two vectors of BLOCK_M numbers more: m from −∞ "
