@@ -86,6 +86,20 @@ def one_scale(x, block):
     return _quantised(x, block, _scales(x.abs().max().expand(len(_tops(x, block)))))
 
 
+def chunks(x, block):
+    size = len(x.chunk(block)[0])
+    return _quantised(x, size, _scales(_tops(x, size)))
+
+
+def chunks_for_the_scales(x, block):
+    tops = torch.stack([rows.abs().max() for rows in x.chunk(block)])
+    return _quantised(x, block, _scales(tops))
+
+
+def scale_of_each_row(x, block):
+    return _quantised(x, 1, _scales(_tops(x, 1)))
+
+
 def _signed(x, block):
     tops = torch.stack([rows.max() for rows in x.split(block)])
     return torch.where(tops != 0, tops / 127, torch.ones_like(tops))
@@ -164,6 +178,9 @@ EXERCISE = Exercise(
     ),
     wrong={
         "if all blocks share one scale: the outlier of one block takes the small numbers of all": one_scale,
+        "if x.chunk(block) makes the blocks: it makes `block` of them; x.split(block) makes blocks of so many rows": chunks,
+        "if the scales are those of x.chunk(block): it makes `block` chunks, not blocks of so many rows": chunks_for_the_scales,
+        "if each row has a scale of its own: the rows of a block share one": scale_of_each_row,
         "if the scale comes from the maximum without abs: a negative number beyond it wraps around in int8": no_abs,
         "if the scale comes from the maximum without abs: a negative number beyond it is cut to −127": no_abs_limited,
         "if the scale is the maximum over 128: the largest becomes 128, which int8 has not, and wraps to −128": over_128,

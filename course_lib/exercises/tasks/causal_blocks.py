@@ -8,10 +8,11 @@ from course_lib.exercises.base import Case, Exercise
 
 ASKED = r"""
 A causal mask aligned at the **end**: of 4 queries and 6 keys, query 3 sees all keys, query 2 the keys 0 to 4, query 0 the keys 0 to 2. In
-general query $i$ sees key $j$ if $j \le i + n_k - n_q$, for $n_q$ queries and $n_k$ keys; if there are more queries than keys, the
-first ones see none. A kernel has a block of `block_m` queries from `q_start` on, and a block of `block_n` keys from `k_start` on; both
-starts are in range, and what a block has beyond the last query or key does not count. Return `'skip'` if no query of the block sees a
-key of the block, `'full'` if each query sees each key, and `'masked'` if there is something to mask. Two comparisons are enough.
+general query $i$ sees key $j$ if $j \le i + n_k - n_q$, for $n_q$ queries and $n_k$ keys; if there are more queries than keys, the first
+ones see none. (`attention()` of lecture 07 aligns at the start, as PyTorch does: there $j \le i$.) A kernel has a block of `block_m`
+queries from `q_start` on, and a block of `block_n` keys from `k_start` on; both starts are in range, and what a block has beyond the last
+query or key does not count. Return `'skip'` if no query of the block sees a key of the block, `'full'` if each query sees each key, and
+`'masked'` if there is something to mask. Two comparisons are enough.
 """
 
 STUB = '''
@@ -111,6 +112,11 @@ def full_by_the_last_query(q_start, k_start, block_m, block_n, n_q, n_k):
     return _decide(last_query, last_query, k_start, last_key, n_k - n_q)
 
 
+def queries_swapped(q_start, k_start, block_m, block_n, n_q, n_k):
+    last_query, last_key = min(q_start + block_m, n_q) - 1, min(k_start + block_n, n_k) - 1
+    return _decide(last_query, q_start, k_start, last_key, n_k - n_q)
+
+
 def full_by_the_first_key(q_start, k_start, block_m, block_n, n_q, n_k):
     return _decide(q_start, min(q_start + block_m, n_q) - 1, k_start, k_start, n_k - n_q)
 
@@ -151,6 +157,7 @@ EXERCISE = Exercise(
         "if q_start + block_m is taken for the last query of the block: it is one less": query_end_one_too_far,
         "if the first query decides what to skip: the later ones of the block see more": skip_by_the_first_query,
         "if the last query decides what is full: the first one of the block sees less": full_by_the_last_query,
+        "if first and last query are swapped: the last one decides what to skip, the first one what is full": queries_swapped,
         "if the first key decides what is full: the later ones of the block may be hidden": full_by_the_first_key,
         "if only the starts are compared: the sizes of the blocks decide, too": starts_compared,
     },

@@ -107,6 +107,10 @@ def no_rounding(m, n, k, block):
     return _count(m, n, k, block, n / block, m / block, 2 * k / block - 1)
 
 
+def rounded_down(m, n, k, block):
+    return _count(m, n, k, block, n // block, m // block, 2 * (k // block) - 1)
+
+
 def elements(m, n, k, block):
     return {name: size // 4 for name, size in _count(m, n, k, block).items()}
 
@@ -141,7 +145,8 @@ EXERCISE = Exercise(
         "if C's stores are counted and its loads are not": writes_only,
         "if the repetitions of A and B change places: a tile of A is loaded for each block column of C": swapped,
         "if only full tiles are counted: size // block leaves out the ragged ones": full_tiles_only,
-        "if the number of tiles is not rounded up: a ragged tile is a whole step of the loop": no_rounding,
+        "if the number of tiles is rounded down, size // block: a ragged tile is a whole step of the loop": rounded_down,
+        "if the number of tiles is not rounded up, size / block: a ragged tile is a whole step of the loop": no_rounding,
         "if a size that block divides gets one tile more: size // block + 1 is right for ragged sizes only": one_tile_more,
         "if numbers are counted and not bytes: a float32 has 4": elements,
         "if A and B are counted once: every tile of C loads its strips of A and B anew": each_once,

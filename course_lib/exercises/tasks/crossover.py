@@ -108,7 +108,8 @@ EXERCISE = Exercise(
     cases=cases,
     expected=expected,
     hints=(
-        "new pays more for the call and saves on every score. How much more, and how much does it save at length N?",
+        "Say new's call is the dearer one, and its score the cheaper one. How much more does the call cost, and how much does "
+        "new save at length N? Any other pair has an answer without a formula.",
         "new is faster where N² · (old's score − new's score) > new's call − old's call. What if a side is 0 or less?",
         "If new saves nothing on a score, it is 1 (same score, cheaper call) or None. Else N² has to exceed "
         "more // saved, in whole numbers: math.isqrt(more // saved) + 1, or 1 where more is negative.",

@@ -33,7 +33,7 @@ def cases() -> Iterable[Case]:
         return q, k, L, torch.randn(q.shape)
 
     for words, n_q, n_k, d in (
-        ("one block of queries, one of keys", 16, 16, 16),
+        ("one block of queries, one of keys", 16, 16, 32),
         ("several blocks of keys", 16, 32, 16),
         ("several blocks of queries", 32, 16, 16),
         ("ragged keys", 16, 21, 16),
@@ -77,7 +77,9 @@ def _blocks(
     k = tl.load(k_ptr + at_keys, mask=keys[:, None] < keys_end, other=0.0)
     dv = tl.zeros([BLOCK, D], tl.float32)
     last = BLOCK if BUG == "first block" else n_q
-    for start in range(0, n_k if BUG == "up to n_k" else last, BLOCK):
+    if BUG == "blocks counted":
+        last = tl.cdiv(n_q, BLOCK)
+    for start in range(0, n_k if BUG == "up to n_k" else last, 1 if BUG == "blocks counted" else BLOCK):
         rows = start + tl.arange(0, BLOCK)
         at_rows = rows[:, None] * D + cols[None, :]
         q = tl.load(q_ptr + at_rows, mask=rows[:, None] < rows_end, other=0.0)
@@ -94,6 +96,10 @@ def _blocks(
             p = p / tl.sum(p, axis=1)[:, None]
         elif BUG == "exp2":
             p = tl.exp2(s * 1.4426950408889634 - L[:, None])
+        elif BUG == "exp2 alone":
+            p = tl.exp2(s - L[:, None])
+        elif BUG == "L along the keys":
+            p = tl.exp(s - L[None, :])
         else:
             p = tl.exp(s - L[:, None])
         turned = p if BUG == "not transposed" else tl.trans(p)
@@ -120,6 +126,21 @@ def softmax_of_the_block(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D
 @triton.jit
 def exp2_of_natural_lse(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
     _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "exp2")
+
+
+@triton.jit
+def exp2_without_the_factor(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
+    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "exp2 alone")
+
+
+@triton.jit
+def lse_along_the_keys(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
+    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "L along the keys")
+
+
+@triton.jit
+def blocks_counted(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
+    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "blocks counted")
 
 
 @triton.jit
@@ -180,8 +201,9 @@ EXERCISE = Exercise(
     | {"n_q": "i32", "n_k": "i32", "scale": "fp32", "D": 16, "BLOCK": 16},
     tolerance=1e-4,
     hints=(
-        "keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK). Load K's block [BLOCK, D] once, then loop over "
-        "start in range(0, n_q, BLOCK): Q and dO [BLOCK, D], L [BLOCK].",
+        "What does a program hold, and what streams past? It holds a block of K and one sum dV, both [BLOCK, D]. Q, dO and "
+        "L stream past, BLOCK queries at a time. Which side of S do the queries have, and which has dV?",
+        "keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK); the loop is over start in range(0, n_q, BLOCK). "
         "s = tl.dot(q, tl.trans(k), input_precision='ieee') * scale is [queries, keys]; p = tl.exp(s - L[:, None]). "
         "For dV the keys have to be the rows: transpose p, and add to one sum [BLOCK, D].",
         "dv = tl.dot(tl.trans(p), do, dv, input_precision='ieee'). Load q and do with mask rows[:, None] < n_q and "
@@ -192,6 +214,11 @@ EXERCISE = Exercise(
         "if P is recomputed without L: exp(S) is not divided by the row's sum": no_lse,
         "if P is normalised over the keys of the block: L stands for all keys": softmax_of_the_block,
         "if exp2 gets S · log₂e but L without the factor": exp2_of_natural_lse,
+        "with exp2 in place of exp, without log₂e: 2 to the power of S − L": exp2_without_the_factor,
+        "if L runs along the keys: it is L[:, None] where the rows of S are queries, L[None, :] where they are keys": (
+            lse_along_the_keys
+        ),
+        "if the loop counts blocks, up to tl.cdiv(n_q, BLOCK), and the count is not multiplied by BLOCK": blocks_counted,
         "if P is not transposed: with square blocks the shapes fit all the same": not_transposed,
         "if the scale is forgotten: L belongs to scaled scores": no_scale,
         "if each block of queries replaces the sum instead of adding to it": sum_replaced,

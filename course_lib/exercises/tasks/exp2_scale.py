@@ -1,8 +1,10 @@
 """Lecture 08: the weights of a row by powers of two, with one factor for the scale and log2 e."""
 
 import math
+import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
+from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -13,8 +15,9 @@ ASKED = r"""
 Raw scores 0, 2, 4 with a head size of $d$ = 4: scaled by $1/\sqrt{d}$ they are 0, 1, 2, the weights 0.090, 0.245,
 0.665, and $L$ = 2.408. Compute that as a kernel does, with powers of two only: multiply each score by *one* factor
 that holds $1/\sqrt{d}$ and $\log_2 e$. `s`: the raw scores of one query, [N], float32, not scaled. `d`: the head size.
-Return the weights [N], which sum to 1, and $L = \ln \sum_j e^{s_j / \sqrt{d}}$, a float in natural units. `torch.exp2`
-and logarithms are allowed; `torch.exp`, softmax and logsumexp are refused.
+Return the weights [N], which sum to 1, and $L = \ln \sum_j e^{s_j / \sqrt{d}}$, a float in natural units. `torch.exp2`,
+other powers of 2 and logarithms are allowed; `torch.exp`, `math.exp`, powers of `math.e`, softmax and logsumexp are
+refused.
 """
 
 STUB = '''
@@ -24,6 +27,22 @@ def exp2_scale(s: torch.Tensor, d: int) -> tuple[torch.Tensor, float]:
 '''
 
 REFUSED = ("exp", "exp_", "expm1", "softmax", "log_softmax", "logsumexp", "logaddexp", "sigmoid")
+POWERS = ("pow", "pow_", "__pow__", "__rpow__", "float_power")
+
+
+def _refuse(name: str) -> NoReturn:
+    raise RuntimeError(f"{name} was called; use torch.exp2 for every power")
+
+
+def _no_exp(x: float) -> NoReturn:
+    _refuse("math.exp")
+
+
+class Base(float):
+    """math.e, of which no power is taken."""
+
+    def __pow__(self, exponent: Any, modulo: Any = None) -> Any:
+        _refuse("a power of math.e")
 
 
 def cases() -> Iterable[Case]:
@@ -49,12 +68,16 @@ class PowersOfTwoOnly(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if name in REFUSED:
-            raise RuntimeError(f"{name} was called; use torch.exp2 for every power")
+            _refuse(name)
+        if name in POWERS and len(args) == 2:
+            base, exponent = args[::-1] if name == "__rpow__" else args
+            if isinstance(exponent, torch.Tensor) and not torch.all(torch.as_tensor(base) == 2):
+                _refuse("a power of another base than 2")
         return func(*args, **(kwargs or {}))
 
 
 def run(function: Callable[..., Any], case: Case) -> Any:
-    with PowersOfTwoOnly():
+    with mock.patch.multiple(math, exp=_no_exp, pow=operator.pow, e=Base(math.e)), PowersOfTwoOnly():
         return function(*case.args)
 
 

@@ -15,7 +15,7 @@ The row 3, 1 becomes $(3 + 1)/\sqrt 2$, $(3 - 1)/\sqrt 2$. Do this for each row 
 $j$ of each row by `sign[j]`, +1 or −1. Then come $\log_2 d$ stages: neighbours, numbers two apart, four apart, … Of a pair $a$, $b$ with
 $a$ on the left, $(a + b)/\sqrt 2$ takes the place of $a$, $(a - b)/\sqrt 2$ that of $b$. So $x$ is multiplied by an $M$ with
 $M M^\top = 1$. Use no matrix of d × d: $d \log_2 d$ additions for each row are enough, and the check counts. `x` and `sign` [d] are
-float32; return a new tensor [N, d].
+float32; return [N, d].
 """
 
 STUB = '''

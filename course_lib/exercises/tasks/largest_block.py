@@ -28,11 +28,11 @@ def largest_block(sram_bytes: int, block_m: int, d: int) -> int:
 
 
 def cases() -> Iterable[Case]:
+    yield Case("the H100's 227 KiB, d = 128", (232_448, 128, 128))
     yield Case("nothing fits: 10 bytes of SRAM", (10, 1, 1))
     yield Case("one query, one key, filled to the last byte", (14, 1, 1))
     yield Case("one byte too few for the first key", (13, 1, 1))
     yield Case("two keys, filled to the last byte", (22, 1, 1))
-    yield Case("the H100's 227 KiB, d = 128", (232_448, 128, 128))
     yield Case("the H100's 227 KiB, d = 64", (232_448, 128, 64))
     yield Case("an SRAM that Q and O fill, with no room for a key", (6 * 64 * 64, 64, 64))
     yield Case("an SRAM that Q and O overflow", (20_000, 64, 64))
@@ -41,6 +41,8 @@ def cases() -> Iterable[Case]:
     yield Case("a wide head and many queries: Q and O are the largest", (163 * 1024, 64, 256))
     yield Case("one query: S is small", (99 * 1024, 1, 128))
     yield Case("d = 80, no power of two", (64 * 1024, 64, 80))
+    yield Case("few queries: hundreds of keys", (232_448, 16, 64))
+    yield Case("one query, a narrow head: thousands of keys", (232_448, 1, 4))
     yield Case("five tiles, filled to the last byte", (6 * 64 * 64 + 64 * (4 * 64 + 4 * 64), 64, 64))
     yield Case("one byte less", (6 * 64 * 64 + 64 * (4 * 64 + 4 * 64) - 1, 64, 64))
 
@@ -109,6 +111,25 @@ def any_whole_number(sram_bytes, block_m, d):
     return max(0, (sram_bytes - _queries(block_m, d)) // _key(block_m, d))
 
 
+def to_the_nearest(sram_bytes, block_m, d):
+    keys = any_whole_number(sram_bytes, block_m, d)
+    return 2 ** round(math.log2(keys)) if keys else 0
+
+
+def to_the_next(sram_bytes, block_m, d):
+    keys = any_whole_number(sram_bytes, block_m, d)
+    return 2 ** math.ceil(math.log2(keys)) if keys else 0
+
+
+def _up_to(last: int) -> Answer:
+    return lambda sram_bytes, block_m, d: min(last, _right(sram_bytes, block_m, d))
+
+
+def from_16(sram_bytes, block_m, d):
+    fits = _right(sram_bytes, block_m, d)
+    return fits if fits >= 16 else 0
+
+
 def logarithm_of_nothing(sram_bytes, block_m, d):
     return 2 ** int(math.log2((sram_bytes - _queries(block_m, d)) // _key(block_m, d)))
 
@@ -124,7 +145,7 @@ EXERCISE = Exercise(
     name="largest_block",
     lecture="01",
     title="the largest block that fits",
-    level=2,
+    level=1,
     minutes=10,
     asked=ASKED,
     stub=STUB,
@@ -157,8 +178,12 @@ EXERCISE = Exercise(
         "if a block that fills SRAM to the last byte is refused": just_short_of_full,
         "if the block is doubled once too often: the last one that was tried did not fit": one_doubling_too_far,
         "if the search starts at 1 and never asks whether 1 fits": at_least_one,
-        "if the block may be any whole number: the largest power of two is asked for": any_whole_number,
+        "if the number of keys is not rounded down to a power of two": any_whole_number,
+        "if the number of keys is rounded to the nearest power of two: the next larger one does not fit": to_the_nearest,
+        "if the number of keys is rounded up to a power of two: that block does not fit": to_the_next,
+        "if your list of sizes begins at 16: smaller blocks may be all that fits": from_16,
         "if the logarithm is taken where no key fits: return 0 before that": logarithm_of_nothing,
         "if block_m is taken to be as large as block_n: block_m is given": square_blocks,
-    },
+    }
+    | {f"if your list of sizes ends too early, at {2**i}": _up_to(2**i) for i in range(4, 13)},
 )

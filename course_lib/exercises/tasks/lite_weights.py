@@ -102,9 +102,8 @@ EXERCISE = Exercise(
     ),
     wrong={
         "from one softmax over all keys: that is attention, and Lite is not": one_softmax,
-        "if the weights are divided by the number of blocks: Lite does not do that, and it would not make Lite right": (
-            divided_by_blocks
-        ),
+        "if the weights are divided by the number of blocks, or by their sum, which is the same: Lite does not do that, and it would "
+        "not make Lite right": divided_by_blocks,
         "if no block is divided by its sum": not_divided,
         "without subtracting the maximum of the block: large scores overflow, scores far below 0 give 0/0": no_maximum,
         "if every block subtracts the maximum of the whole row: a block far below it gives 0/0": maximum_of_the_row,

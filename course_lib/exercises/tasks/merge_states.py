@@ -131,6 +131,18 @@ def both_empty(m_a, l_a, o_a, m_b, l_b, o_b):
     return m, l_a * a + l_b * b, o_a * a[:, None] + o_b * b[:, None]
 
 
+def pythons_max(m_a, l_a, o_a, m_b, l_b, o_b):
+    m = max(m_a, m_b)
+    _, a, b = _factors(m_a, m_b)
+    return m, l_a * a + l_b * b, o_a * a[:, None] + o_b * b[:, None]
+
+
+def pythons_max_both_empty(m_a, l_a, o_a, m_b, l_b, o_b):
+    m = max(m_a, m_b)
+    a, b = torch.exp(m_a - m), torch.exp(m_b - m)
+    return m, l_a * a + l_b * b, o_a * a[:, None] + o_b * b[:, None]
+
+
 def asked_of_all(m_a, l_a, o_a, m_b, l_b, o_b):
     for m, other in ((m_a, (m_b, l_b, o_b)), (m_b, (m_a, l_a, o_a))):
         if bool((m == -math.inf).all()):
@@ -189,6 +201,8 @@ EXERCISE = Exercise(
         "if the result is divided by l: o is asked for undivided": divided,
         "if o is taken as divided by l and returned divided, too: this state carries it undivided": averages,
         "if a query without any key is forgotten: −∞ − (−∞) is NaN": both_empty,
+        "if Python's max compares the tensors: that works for one query only, torch.maximum goes query by query": pythons_max,
+        "if Python's max compares the tensors, torch.maximum goes query by query; and −∞ − (−∞) is NaN": pythons_max_both_empty,
         "if a set counts as empty only when it is for all queries: each query may have no key on its own": asked_of_all,
         "if a set counts as empty as soon as it is for one query: each query may have no key on its own": asked_of_any,
         "if 0, put in the place of −∞ for the exponents, is returned as m": zero_for_no_key,

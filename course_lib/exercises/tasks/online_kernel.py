@@ -14,9 +14,9 @@ ASKED = r"""
 For the scores 3, 2, 5, 1 and the values 10, 20, 30, 40 in blocks of two, Lite returns 42.87; attention is 27.49. Turn the Lite kernel of
 lecture 04 into one that is exact, for one head: $O = \mathrm{softmax}(\text{scale} \cdot QK^\top)\,V$. Q and O are [n_q, D], K and V are
 [n_k, D], all float32, contiguous, in row order. D is a power of two (the check takes 16), so nothing has to be masked along it. A
-program makes `BLOCK_M` rows of O and walks over the keys in blocks of `BLOCK_N`; the grid is (⌈n_q / BLOCK_M⌉,), and n_q and n_k need
-not be multiples. Pass `input_precision="ieee"` to `tl.dot`. In Triton's interpreter the check watches that nothing beside the matrices
-is read or written.
+program makes `BLOCK_M` rows of O and walks over the keys once, in blocks of `BLOCK_N`; the grid is (⌈n_q / BLOCK_M⌉,), and n_q and n_k
+need not be multiples. So a program reads K and V once; the check does not count that. Pass `input_precision="ieee"` to `tl.dot`. In
+Triton's interpreter the check watches that nothing beside the matrices is read or written.
 """
 
 STUB = '''
@@ -88,31 +88,42 @@ def _attention(
             s = s * scale
         if BUG != "no tail mask" and BUG != "tail in m":
             s = tl.where(keys[None, :] < n_k, s, -10000.0 if BUG == "finite mask" else -float("inf"))
-        m_new = tl.max(s, 1)
+        m_new = tl.max(s) if BUG == "one maximum" else tl.max(s, 1)
         if BUG == "no maximum":
             m_new = tl.zeros([BLOCK_M], tl.float32)
         elif BUG != "block maximum" and BUG != "lite":
             m_new = tl.maximum(m, m_new)
         if BUG == "m overwritten":
             m = m_new
-        p = tl.exp(s - m_new[:, None])
+        p = tl.exp2(s - m_new[:, None]) if BUG == "exp2" else tl.exp(s - m_new[:, None])
         if BUG == "tail in m":
             p = tl.where(keys[None, :] < n_k, p, 0.0)
         correction = tl.exp(m_new - m) if BUG == "upside down" else tl.exp(m - m_new)
+        if BUG == "exp2":
+            correction = tl.exp2(m - m_new)
         if BUG == "lite" or BUG == "divided twice":
             p = p / tl.sum(p, 1)[:, None]
         if BUG == "lite":
             correction = tl.full([BLOCK_M], 1.0, tl.float32)
         pv = tl.dot(p, v, input_precision="ieee")
-        l = tl.sum(p, 1) + (l if BUG == "l kept" else l * correction)
-        if BUG == "acc kept":
+        l = (tl.sum(p) if BUG == "one sum" else tl.sum(p, 1)) + (l if BUG == "l kept" else l * correction)
+        if BUG == "l anew" or BUG == "l and acc anew":
+            l = tl.sum(p, 1)
+        if BUG == "acc anew" or BUG == "l and acc anew":
+            acc = pv
+        elif BUG == "columns corrected":
+            acc = acc * correction + pv
+        elif BUG == "acc kept":
             acc = acc + pv
         elif BUG == "corrected late":
             acc = (acc + pv) * correction[:, None]
         else:
             acc = acc * correction[:, None] + pv
-        m = m_new
-    if BUG != "not divided" and BUG != "lite":
+        if BUG != "m forgotten":
+            m = m_new
+    if BUG == "columns divided":
+        acc = acc / l
+    elif BUG != "not divided" and BUG != "lite":
         acc = acc / l[:, None]
     tl.store(o_ptr + at, acc, mask=rows[:, None] < n_q)
 
@@ -236,6 +247,69 @@ def no_scale(
     _attention(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D, BLOCK_M, BLOCK_N, "no scale")
 
 
+@triton.jit
+def m_forgotten(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    _attention(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D, BLOCK_M, BLOCK_N, "m forgotten")
+
+
+@triton.jit
+def sums_begin_anew(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    _attention(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D, BLOCK_M, BLOCK_N, "l and acc anew")
+
+
+@triton.jit
+def acc_begins_anew(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    _attention(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D, BLOCK_M, BLOCK_N, "acc anew")
+
+
+@triton.jit
+def sum_begins_anew(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    _attention(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D, BLOCK_M, BLOCK_N, "l anew")
+
+
+@triton.jit
+def one_maximum(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    _attention(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D, BLOCK_M, BLOCK_N, "one maximum")
+
+
+@triton.jit
+def one_sum(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    _attention(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D, BLOCK_M, BLOCK_N, "one sum")
+
+
+@triton.jit
+def exp2_without_log2_e(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    _attention(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D, BLOCK_M, BLOCK_N, "exp2")
+
+
+@triton.jit
+def columns_corrected(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    _attention(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D, BLOCK_M, BLOCK_N, "columns corrected")
+
+
+@triton.jit
+def columns_divided(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    _attention(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D, BLOCK_M, BLOCK_N, "columns divided")
+
+
 EXERCISE = Exercise(
     name="online_kernel",
     lecture="05",
@@ -279,5 +353,14 @@ EXERCISE = Exercise(
         "if the loop over the keys steps by BLOCK_M: with equal blocks nobody notices": steps_of_block_m,
         "if acc is not divided by l after the loop": not_divided,
         "if the scores are not multiplied by scale": no_scale,
+        "if m = m_new is forgotten, or m, l and acc begin anew for each block: only the last block counts": m_forgotten,
+        "if l and acc begin anew for each block: both start before the loop": sums_begin_anew,
+        "if acc begins anew for each block: it starts before the loop": acc_begins_anew,
+        "if l begins anew for each block: it starts before the loop": sum_begins_anew,
+        "if tl.max(s) has no axis: one maximum for all rows is too large for some, tl.max(s, 1) is that of each row": one_maximum,
+        "if tl.sum(p) has no axis: it adds all rows, tl.sum(p, 1) is the sum of each row": one_sum,
+        "if exp2 takes scores that are not multiplied by log2 e: that is a softmax to the base 2": exp2_without_log2_e,
+        "if correction multiplies the columns of acc: a query is a row, so write correction[:, None]": columns_corrected,
+        "if l divides the columns of acc: a query is a row, so write l[:, None]": columns_divided,
     },
 )

@@ -63,6 +63,21 @@ def rescaled_upside_down(m, l, x):
     return new, l * (math.exp(min(new - m, 700)) if l else 0.0) + float(torch.exp(x - new).sum())
 
 
+def upside_down_from_the_start(m, l, x):
+    new = max(m, float(x.max()))
+    return new, l * math.exp(new - m) + float(torch.exp(x - new).sum())
+
+
+def new_from_the_old_maximum(m, l, x):
+    new = max(m, float(x.max()))
+    return new, l * math.exp(m - new) + float(torch.exp(x - m).sum())
+
+
+def sum_first(m, l, x):
+    new = max(m, float(x.max()))
+    return l * math.exp(m - new) + float(torch.exp(x - new).sum()), new
+
+
 def old_sum_dropped(m, l, x):
     new = max(m, float(x.max()))
     return new, float(torch.exp(x - new).sum())
@@ -86,10 +101,13 @@ EXERCISE = Exercise(
     ),
     wrong={
         "if m starts at 0 instead of −∞: all scores far below 0 then vanish": m_starts_at_zero,
-        "if the old ℓ is not rescaled to the new maximum": old_sum_kept,
+        "if the old ℓ is not rescaled to the new maximum, or m is overwritten before the factor is taken": old_sum_kept,
         "without subtracting the maximum: large scores overflow": no_maximum,
         "if the maximum is that of the block alone: it may fall": block_maximum,
+        "if the old ℓ is rescaled by exp(m_new − m), upside down: the first block makes that 0 · ∞": upside_down_from_the_start,
         "if the old ℓ is rescaled by exp(m_new − m), upside down": rescaled_upside_down,
+        "if the new scores are measured from the old m: exp(x − m) is infinite in the first block": new_from_the_old_maximum,
+        "if ℓ is returned first: return (m, ℓ)": sum_first,
         "if the old ℓ is dropped: each block is then normalised by its own sum": old_sum_dropped,
     },
 )

@@ -37,6 +37,7 @@ def cases() -> Iterable[Case]:
     yield Case("one block of queries: V1 never wins", (64, 64, 64, 4))
     yield Case("ragged: N = 65 in blocks of 32", (65, 16, 32, 4))
     yield Case("d = 1: l and m weigh as much as O", (100, 1, 2, 2))
+    yield Case("ragged: N = 130 in blocks of 24", (130, 16, 24, 2))
     yield Case("ragged: N = 1,000 in blocks of 48", (1000, 64, 48, 2))
     yield Case("N = 4,096, d = 64, 16 queries at a time, fp16", (4096, 64, 16, 2))
     yield Case("the same in fp32", (4096, 64, 16, 4))
@@ -50,10 +51,12 @@ def expected(N: int, d: int, block_m: int, e: int) -> int | None:
     return next((b for b in range(1, N + 1) if cost.flash_v1_traffic(N, d, b, kind).total_bytes < v2), None)
 
 
-def _first(N, d, block_m, e, *, wide=4, o_ways=2, vectors=4, kv=2, lse=4, ties=False, up_m=math.ceil, up_n=math.ceil):
+def _first(
+    N, d, block_m, e, *, wide=4, o_ways=2, vectors=4, kv=2, lse=4, ties=False, up_m=math.ceil, up_n=math.ceil, last=1
+):
     """The search by bytes of one row; each keyword is a way to go wrong."""
     v2 = 2 * d * e + kv * up_m(N / block_m) * d * e + lse
-    for block_n in range(1, N + 1):
+    for block_n in range(1, N + last):
         v1 = up_n(N / block_n) * (d * e + o_ways * d * wide + 4 * vectors) + 2 * d * e
         if v1 < v2 or (ties and v1 == v2):
             return block_n
@@ -96,6 +99,22 @@ def floor_of_queries(N, d, block_m, e):
     return _first(N, d, block_m, e, up_m=math.floor)
 
 
+def twice_n_rounded_down(N, d, block_m, e):
+    return _first(N, d, block_m, e, up_m=lambda blocks: math.floor(2 * blocks) / 2)
+
+
+def floor_of_keys(N, d, block_m, e):
+    return _first(N, d, block_m, e, up_n=math.floor)
+
+
+def floors(N, d, block_m, e):
+    return _first(N, d, block_m, e, up_m=math.floor, up_n=math.floor)
+
+
+def without_n(N, d, block_m, e):
+    return _first(N, d, block_m, e, last=0)
+
+
 def _most_passes(N, d, block_m, e):
     """How many blocks of keys V1 may have at most."""
     return (2 * math.ceil(N / block_m) * d * e + 3) // (d * e + 8 * d + 16)
@@ -126,12 +145,13 @@ EXERCISE = Exercise(
     cases=cases,
     expected=expected,
     hints=(
-        "Every term has the factor N: count the bytes of one row. Per block of keys V1 moves d · e for Q; how many "
-        "for O, ℓ and m, both ways?",
+        "Every term has the factor N: count the bytes of one row. What does V1 move for each block of keys, and what "
+        "once? What does V2? Then try each block_n.",
+        "For each block of keys V1 moves d·e for Q, 8·d for O both ways, and 16 for ℓ and m both ways; K and V are 2·d·e, "
+        "once. Write V2 down in the same way. How many blocks of keys do N keys make, the last one shorter?",
         "V1 wins where ⌈N / block_n⌉ · (d·e + 8·d + 16) + 2·d·e < 2·d·e + 2 · ⌈N / block_m⌉ · d·e + 4. Try block_n "
-        "= 1, 2, 3 ... N.",
-        "Without a search: let T be the largest whole number with T · (d·e + 8·d + 16) < 2 · ⌈N / block_m⌉ · d·e + "
-        "4. If T = 0 there is no such block. Else the smallest block_n that makes at most T blocks is ⌈N / T⌉.",
+        "= 1, 2, 3 … N. Or without a search: the largest T with T · (d·e + 8·d + 16) < 2 · ⌈N / block_m⌉ · d·e + 4 gives "
+        "⌈N / T⌉, and None if T is 0.",
     ),
     wrong={
         "if V1's O is counted with e bytes: it is kept in fp32": o_in_e_bytes,
@@ -143,6 +163,10 @@ EXERCISE = Exercise(
         "if equal counts pass for fewer": equal_counts,
         "with N / block in place of ⌈N / block⌉: a part of a block takes a whole pass": no_ceiling,
         "with N // block_m in V2: the last, shorter block of queries reads all of K and V, too": floor_of_queries,
+        "with 2 * N // block_m for K and V in V2: Python takes 2 N first, and rounds down": twice_n_rounded_down,
+        "with N // block_n in V1: the last, shorter block of keys takes a whole pass, too": floor_of_keys,
+        "with N // block in both: a part of a block takes a whole pass, in V1 and in V2": floors,
+        "if block_n = N is never tried: range(1, N) ends before it": without_n,
         "if N / T is rounded down: block_n has to be large enough for at most T blocks": rounded_down,
         "if only powers of two are tried": power_of_two,
         "if N comes back where there is no such block": n_for_none,

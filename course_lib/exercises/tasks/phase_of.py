@@ -68,6 +68,22 @@ def rounds_counted_and_flipped(n, slots):
     return n % slots, n // slots, n // slots ^ 1
 
 
+def full_counted(n, slots):
+    return n % slots, n // slots, 1 - n // slots % 2
+
+
+def one_less_round(n, slots):
+    return n % slots, n // slots, 1 - n // slots
+
+
+def the_round_before(n, slots):
+    return n % slots, n // slots % 2, n // slots - 1
+
+
+def the_round_before_both_counted(n, slots):
+    return n % slots, n // slots, n // slots - 1
+
+
 def masked(n, slots):
     return n & (slots - 1), n // slots % 2, 1 - n // slots % 2
 
@@ -105,6 +121,10 @@ EXERCISE = Exercise(
         "if the two phases are swapped: the consumer does not wait for its first tile and reads what is not there": roles_swapped,
         "if rounds are counted on: from the third round on they are 2, 3, …, and phases are 0 or 1": rounds_counted,
         "if the rounds' last bit is flipped but the others stay: take n div slots mod 2 first": rounds_counted_and_flipped,
+        "if mod 2 is missing in the phase of full: from the third round on it is 2, 3, …": full_counted,
+        "if mod 2 is missing: from the third round on r is no phase, and 1 − r is below 0": one_less_round,
+        "if the producer waits for r − 1 without mod 2: in the first round that is −1": the_round_before,
+        "if mod 2 is missing in r and in r − 1: phases are 0 or 1": the_round_before_both_counted,
         "if the slot is n & (slots − 1): that is n mod slots for powers of two only": masked,
         "if mod and div are swapped: the slot is the remainder, the round is the quotient": slot_and_round_swapped,
         "if tiles are counted from 1 for the round: the last slot is then a round ahead": counted_from_one,

@@ -165,7 +165,9 @@ EXERCISE = Exercise(
     wrong={
         "if acc is not rescaled to the new maximum: the old values count too much": acc_kept,
         "if l is not rescaled to the new maximum, only acc is": sum_kept,
-        "if m is overwritten before the factor is taken: exp(m − m_new) is then always 1": maximum_overwritten,
+        "if neither l nor acc is rescaled, or m is overwritten before the factor is taken: exp(m − m_new) is then always 1": (
+            maximum_overwritten
+        ),
         "if the new values are added to acc first and then rescaled with the old ones": new_part_corrected,
         "if l and acc are rescaled after the new block is added: its weights are measured from the new maximum": all_corrected,
         "if acc is divided by l in each step: it is divided once, after the last block": divided,

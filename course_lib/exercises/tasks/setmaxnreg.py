@@ -90,10 +90,10 @@ EXERCISE = Exercise(
     hints=(
         "Count in registers a thread of a warpgroup: the SM has 512 of them. How many do consumers + 1 warpgroups own together "
         "after the start?",
-        "They own (consumers + 1) · start, where start is 512 / (consumers + 1), rounded down to a multiple of 8. Take away what the "
-        "producer keeps, and divide the rest among the consumers.",
-        "start = 512 // (consumers + 1) // 8 * 8; the share is ((consumers + 1) * start − producer) // consumers, rounded down to a "
-        "multiple of 8 in the same way, and at most 256.",
+        "A multiple of 8 is asked for twice: for the parts at the start, and for what a consumer has in the end. What remains to be "
+        "divided in between?",
+        "start = 512 // (consumers + 1) // 8 * 8, and (consumers + 1) · start is owned. Take away what the producer keeps and divide "
+        "the rest among the consumers, rounded down to a multiple of 8 in the same way, and at most 256.",
     ),
     wrong={
         "if the consumers share all 512: what the rounding at the start leaves over belongs to nobody": no_rounding_at_the_start,

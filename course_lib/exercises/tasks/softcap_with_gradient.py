@@ -10,8 +10,8 @@ from course_lib.exercises.base import Case, Exercise
 ASKED = r"""
 A softcap of $c$ = 50 turns a score of 50 into 38.1 and passes 0.42 of its gradient on; of a score of 200 it makes 50.0
 and passes on 0.001. Write both directions. `x`: scores, float32, any shape. `cap`: $c$, above 0. `dy`: the gradient
-with respect to $y$, shaped like `x`. Return $y = c \tanh(x / c)$ and `dx`, the gradient with respect to `x`. Autograd
-is off: the slope is yours to write. `x` may be a thousand times as large as $c$.
+with respect to $y$, shaped like `x`. Return $y = c \tanh(x / c)$ and `dx`, the gradient with respect to `x`. Write
+the slope yourself: autograd is off. `x` may be a thousand times as large as $c$.
 """
 
 STUB = '''
@@ -46,6 +46,21 @@ def run(function: Callable[..., Any], case: Case) -> Any:
 def not_multiplied_by_c(x, cap, dy):
     t = torch.tanh(x / cap)
     return t, dy * (1 - t**2)
+
+
+def outer_factor_forgotten(x, cap, dy):
+    t = torch.tanh(x / cap)
+    return t, dy * (1 - t**2) / cap
+
+
+def not_divided_by_c(x, cap, dy):
+    t = torch.tanh(x)
+    return cap * t, dy * (1 - t**2)
+
+
+def not_divided_by_c_and_its_slope(x, cap, dy):
+    t = torch.tanh(x)
+    return cap * t, dy * cap * (1 - t**2)
 
 
 def slope_of_the_capped(x, cap, dy):
@@ -97,7 +112,7 @@ EXERCISE = Exercise(
     lecture="08",
     title="a softcap, forward and backward",
     level=1,
-    minutes=8,
+    minutes=4,
     asked=ASKED,
     stub=STUB,
     cases=cases,
@@ -111,6 +126,9 @@ EXERCISE = Exercise(
     ),
     wrong={
         "if y is tanh(x / c) without the c before it: it stays within ±1": not_multiplied_by_c,
+        "if the c before tanh is forgotten in both directions: y stays within ±1": outer_factor_forgotten,
+        "if x is not divided by c before tanh: the cap is reached at scores of 2 or 3": not_divided_by_c,
+        "if x is not divided by c before tanh, and the slope is that of c tanh(x)": not_divided_by_c_and_its_slope,
         "if the slope is taken at the capped score y instead of x: tanh is then applied twice": slope_of_the_capped,
         "if the slope is 1 − y²: y is c times the tanh that has to be squared": slope_from_y,
         "if the slope is 1 − tanh²(x): x has to be divided by c there, too": slope_without_division,

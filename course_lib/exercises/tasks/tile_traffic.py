@@ -21,7 +21,8 @@ nothing.
 
 You need `memory.load(A[rows, cols])`, which returns a tensor, `memory.matmul(a, b)`, and `memory.store(C[rows, cols], c)`; `rows` and
 `cols` are slices, and `C.data.shape` is (m, n). A computed tile has its place in SRAM after `memory.tile("C_ij", c)`. What comes to
-SRAM inside `with memory.scope("name"):` leaves it at the end of that block. The check reads the bytes off `memory`.
+SRAM inside `with memory.scope("name"):` leaves it at the end of that block. The check reads off `memory` the bytes, whether each tile
+of C had its place when it was stored, and the operations of `memory.matmul`.
 """
 
 STUB = '''
@@ -36,14 +37,18 @@ def tile_traffic(memory: Memory, A: HBMTensor, B: HBMTensor, C: HBMTensor, bm: i
 
 @dataclass(frozen=True)
 class Moved:
-    """What crossed between HBM and SRAM. Unknown (None) is equal to any: bytes are judged by ``remark``, after the product."""
+    """What crossed between HBM and SRAM, and, where that is right, what was done past the memory ('' for nothing).
+
+    Unknown (None) is equal to any: both are judged by ``remark``, after the product.
+    """
 
     traffic: Traffic | None
+    past: str = ""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Moved):
             return NotImplemented
-        return None in (self.traffic, other.traffic) or self.traffic == other.traffic
+        return None in (self.traffic, other.traffic) or (self.traffic, self.past) == (other.traffic, other.past)
 
 
 def cases() -> Iterable[Case]:
@@ -75,14 +80,36 @@ def run(function: Callable[..., object], case: Case) -> tuple[torch.Tensor, Move
     memory = Memory(4 * (bm * k + k * bn + bm * bn))
     C = memory.hbm_empty("C", (m, n))
     function(memory, memory.hbm("A", a), memory.hbm("B", b), C, bm, bn)
-    return C.data, Moved(memory.traffic())
+    traffic = memory.traffic()
+    return C.data, Moved(traffic, "" if _wrong_bytes(case, traffic) else _past_the_memory(memory, 2 * m * n * k))
 
 
 def remark(case: Case, result: tuple[torch.Tensor, Moved]) -> str:
+    """Wrong bytes, or right ones with work that the memory was not told of."""
+    return _wrong_bytes(case, result[1].traffic or Traffic({}, {})) or result[1].past
+
+
+def _past_the_memory(memory: Memory, operations: int) -> str:
+    """Tiles of C that were stored without a place in SRAM, and operations that were not counted."""
+    placed: dict[str, int] = {}
+    words = ""
+    for event in memory.trace:
+        if event.op == "tile":
+            placed[event.tensor] = event.bytes
+        elif event.op == "free":
+            placed.pop(event.tensor, None)
+        elif event.op == "store" and sum(placed.values()) < event.bytes:
+            words = 'product and bytes are right, but a tile of C is stored that has no place in SRAM: memory.tile("C_ij", c)'
+    if (counted := memory.flops().matmul) < operations:
+        words += "; " if words else "product and bytes are right, but "
+        words += f"only {counted:,} of {operations:,} operations are counted: memory.matmul counts them, @ does not"
+    return words
+
+
+def _wrong_bytes(case: Case, traffic: Traffic) -> str:
     """Too many bytes, or fewer than there are."""
     a, b, bm, _ = case.args
-    traffic = result[1].traffic or Traffic({}, {})
-    strips = len(a.split(bm))
+    strips, needed = len(a.split(bm)), a.element_size() * len(a) * b.shape[1]
     for name, matrix, times in (("A", a, 1), ("B", b, strips)):
         found = traffic.reads.get(name, 0)
         if found < matrix.nbytes:
@@ -92,7 +119,7 @@ def remark(case: Case, result: tuple[torch.Tensor, Moved]) -> str:
             return f"right, but you read {name} {often}: {found:,} bytes, where {matrix.nbytes * times:,} are enough"
     if back := traffic.reads.get("C", 0):
         return f"right, but {back:,} bytes of C are read back; its tile can stay in SRAM until it is finished"
-    stored, needed = traffic.writes.get("C", 0), result[0].nbytes
+    stored = traffic.writes.get("C", 0)
     if stored < needed:
         return f"the product is right, but only {stored:,} of the {needed:,} bytes of C were stored to HBM"
     if stored > needed:
@@ -129,13 +156,20 @@ def b_kept(memory, A, B, C, bm, bn):
                     memory.store(C[rows, cols], memory.tile("C_ij", memory.matmul(memory.load(A[rows]), b)))
 
 
-def _a_kept(memory, A, B, C, row_strips, col_strips):
+def _a_kept(memory, A, B, C, row_strips, col_strips, tile=None):
+    """The loop as asked over the given strips; ``tile`` makes what is stored from a strip of A and one of B."""
+    tile = tile or (lambda a, b: memory.tile("C_ij", memory.matmul(a, b)))
     for rows in row_strips:
         with memory.scope("strip"):
             a = memory.load(A[rows])
             for cols in col_strips:
                 with memory.scope("tile"):
-                    memory.store(C[rows, cols], memory.tile("C_ij", memory.matmul(a, memory.load(B[:, cols]))))
+                    memory.store(C[rows, cols], tile(a, memory.load(B[:, cols])))
+
+
+def _all_strips(memory, A, B, C, bm, bn, tile):
+    m, n = C.data.shape
+    _a_kept(memory, A, B, C, _strips(m, bm), _strips(n, bn), tile)
 
 
 def full_tiles_only(memory, A, B, C, bm, bn):
@@ -170,7 +204,7 @@ def b_stays(memory, A, B, C, bm, bn):
 
 
 def all_at_once(memory, A, B, C, bm, bn):
-    memory.store(C[:], memory.matmul(memory.load(A[:]), memory.load(B[:])))
+    memory.store(C[:], memory.tile("C", memory.matmul(memory.load(A[:]), memory.load(B[:]))))
 
 
 def no_tiles(memory, A, B, C, bm, bn):
@@ -198,6 +232,28 @@ def sum_in_hbm(memory, A, B, C, bm, bn):
 
 def past_the_memory(memory, A, B, C, bm, bn):
     memory.store(C[:], A.data @ B.data)
+
+
+def c_loaded(memory, A, B, C, bm, bn):
+    for rows in _strips(C.data.shape[0], bm):
+        with memory.scope("strip"):
+            a = memory.load(A[rows])
+            for cols in _strips(C.data.shape[1], bn):
+                with memory.scope("tile"):
+                    product = memory.matmul(a, memory.load(B[:, cols]))
+                    memory.store(C[rows, cols], memory.load(C[rows, cols]) + product)
+
+
+def no_place(memory, A, B, C, bm, bn):
+    _all_strips(memory, A, B, C, bm, bn, memory.matmul)
+
+
+def not_counted(memory, A, B, C, bm, bn):
+    _all_strips(memory, A, B, C, bm, bn, lambda a, b: memory.tile("C_ij", a @ b))
+
+
+def no_place_not_counted(memory, A, B, C, bm, bn):
+    _all_strips(memory, A, B, C, bm, bn, torch.matmul)
 
 
 EXERCISE = Exercise(
@@ -232,5 +288,11 @@ EXERCISE = Exercise(
         "if A is kept one row at a time: B then passes for each row": single_rows,
         "if each term of the sum goes through HBM: add the terms in SRAM and store the tile once": sum_in_hbm,
         "if the numbers are taken from .data: that is HBM, where nothing can be computed; use memory.load": past_the_memory,
+        "if C is loaded to add to it: it is full of NaN until it is stored": c_loaded,
+        'if the product is stored without a place in SRAM: memory.tile("C_ij", c) comes before the store': no_place,
+        "if the product is taken with @: memory.matmul counts its operations": not_counted,
+        "if a @ b is stored as it is: memory.matmul counts its operations, memory.tile gives it a place in SRAM": (
+            no_place_not_counted
+        ),
     },
 )

@@ -35,7 +35,8 @@ for start in range(0, K.data.shape[0], block_n):  # V1; at first O = 0, l = 0, m
 `Q` [N, d], `K` [n, d], `V` [n, d] and `O` [N, d] lie in the HBM of `memory`, float32; `O` holds NaN until you store
 to it. In V2 $\ell$ and $m$ are plain tensors on the chip. The SRAM takes a block each of Q, K and V, two of O and two
 of scores, and $\ell$ and $m$; what you load stays until its scope ends. N and n need not be multiples of the blocks;
-a slice may reach past the end. Return nothing: `O` and the bytes are read off `memory`.
+a slice may reach past the end. Return nothing: `O` and the bytes are read off `memory`, so load and store all with it.
+(V2 also divides by $\ell$ only once, at the end; that is not checked.)
 """
 
 STUB = '''
@@ -43,6 +44,9 @@ def v2_from_v1(memory, Q, K, V, O, block_m: int, block_n: int) -> None:
     """softmax(Q Kᵀ / √d) V into O, on the simulated memory: queries outside, each block of O stored once."""
     ...
 '''
+
+
+AROUND = "read or written by .data, around the memory"
 
 
 def cases() -> Iterable[Case]:
@@ -54,7 +58,11 @@ def cases() -> Iterable[Case]:
     yield Case("2 queries, 2 keys: one block of each", (*drawn(2, 2), 2, 2))
     yield Case("4 queries, 8 keys in blocks of 4 and 2: K passes once", (*drawn(4, 8), 4, 2))
     yield Case("12 queries, 2 keys in blocks of 2: one block of keys", (*drawn(12, 2), 2, 2))
+    yield Case(
+        "16 queries, 2 keys in blocks of 2: a block of queries leaves before the next comes", (*drawn(16, 2), 2, 2)
+    )
     yield Case("8 queries, 8 keys in blocks of 2", (*drawn(8, 8), 2, 2))
+    yield Case("4 queries, 20 keys in blocks of 2: neither all of K nor all of V fits", (*drawn(4, 20), 2, 2))
     yield Case("ragged: 7 queries, 10 keys in blocks of 3 and 4", (*drawn(7, 10), 3, 4))
     yield Case("one query, one key, blocks larger than both", (*drawn(1, 1), 4, 8))
     yield Case("blocks of one", (*drawn(3, 4), 1, 1))
@@ -70,16 +78,16 @@ def cases() -> Iterable[Case]:
 
 def expected(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int
-) -> tuple[torch.Tensor, dict[str, float]]:
+) -> tuple[torch.Tensor, dict[str, float | str]]:
     """Attention in float64; Q and O cross once, K and V once for each block of queries."""
     q, k, v = q.double(), k.double(), v.double()
     passes = float(-(-len(q) // block_m))
     crossings = {"Q read": 1.0, "K read": passes, "V read": passes, "O read": 0.0, "O written": 1.0}
     output = torch.softmax(q @ k.T / q.shape[1] ** 0.5, dim=1) @ v
-    return output.float(), {**crossings, "bytes of any other tensor": 0.0}
+    return output.float(), {AROUND: "nothing", **crossings, "bytes of any other tensor": 0.0}
 
 
-def run(function: Callable[..., Any], case: Case) -> tuple[torch.Tensor, dict[str, float]]:
+def run(function: Callable[..., Any], case: Case) -> tuple[torch.Tensor, dict[str, float | str]]:
     q, k, v, block_m, block_n = case.args
     d = q.shape[1]
     memory = Memory(4 * (3 * block_m * d + 2 * block_n * d + 2 * block_m * block_n + 8 * block_m))
@@ -89,33 +97,49 @@ def run(function: Callable[..., Any], case: Case) -> tuple[torch.Tensor, dict[st
     moved = memory.traffic()
     crossings = {f"{x.name} read": moved.reads.pop(x.name, 0) / (4 * x.data.numel()) for x in (*inputs, O)}
     crossings["O written"] = moved.writes.pop("O", 0) / (4 * O.data.numel())
-    return O.data, {**crossings, "bytes of any other tensor": float(moved.total_bytes)}
+    around = ", ".join(
+        x.name for x in (*inputs, O) if not (x is O and crossings["O written"]) and not crossings.get(f"{x.name} read")
+    )
+    return O.data, {AROUND: around or "nothing", **crossings, "bytes of any other tensor": float(moved.total_bytes)}
 
 
 def _v2(memory, Q, K, V, O, block_m, block_n, bug):
-    scope = contextlib.nullcontext if bug == "no scopes" else memory.scope
+    free = {"no scopes": ("queries", "keys"), "no outer scope": ("queries",), "no inner scope": ("keys",)}.get(bug, ())
+
+    def scope(name):
+        return contextlib.nullcontext() if name in free else memory.scope(name)
+
+    def load(view):
+        return view.data if bug == "data" else memory.load(view)
+
     whole = [memory.load(x[:]) for x in (K, V)] if bug == "all of K and V" else []
     kept: dict[int, list[torch.Tensor]] = {}
     for first in range(0, Q.data.shape[0], block_m):
         rows = slice(first, first + block_m)
         with scope("queries"):
-            q = Q[rows].data if bug == "Q inside" else memory.load(Q[rows])
+            q = Q[rows].data if bug == "Q inside" else load(Q[rows])
             if first == 0 or bug != "not reset":
                 o, l = torch.zeros(q.shape), torch.zeros(len(q))
                 m = torch.full((len(q),), 0.0 if bug == "m from 0" else -math.inf)
+            all_keys = load(K[:]) if bug == "K whole" else K.data
             for start in range(0, K.data.shape[0], block_n):
                 cols = slice(start, start + block_n)
                 with scope("keys"):
                     q = memory.load(Q[rows]) if bug == "Q inside" else q
                     if bug == "all of K and V":
                         kept[start] = [x[cols] for x in whole]
+                    elif bug == "whole inside":
+                        kept[start] = [load(x[:])[cols] for x in (K, V)]
+                    elif bug == "K whole":
+                        kept[start] = [all_keys[cols], load(V[cols])]
                     elif bug != "kept" or start not in kept:
-                        kept[start] = [memory.load(x[cols]) for x in (K, V)]
+                        kept[start] = [load(x[cols]) for x in (K, V)]
                     k, v = kept[start]
-                    s = q @ k.T / math.sqrt(q.shape[1])
+                    s = q @ k.T / (1 if bug == "no scale" else math.sqrt(q.shape[1]))
                     m_new = torch.maximum(m, s.amax(dim=1))
                     p, factor = torch.exp(s - m_new[:, None]), torch.exp(m - m_new)
-                    l, m = (l if bug == "l not rescaled" else l * factor) + p.sum(dim=1), m_new
+                    l = (l if bug == "l not rescaled" else l * factor) + p.sum(dim=1)
+                    m = m if bug == "m kept" else m_new
                     o = (o if bug == "o not rescaled" else o * factor[:, None]) + p @ v
                     o = o / l[:, None] if bug == "divided each time" else o
                     if bug == "stored inside":
@@ -142,6 +166,34 @@ def all_of_k_and_v(memory, Q, K, V, O, block_m, block_n):
 
 def no_scopes(memory, Q, K, V, O, block_m, block_n):
     _v2(memory, Q, K, V, O, block_m, block_n, "no scopes")
+
+
+def no_outer_scope(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "no outer scope")
+
+
+def no_inner_scope(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "no inner scope")
+
+
+def whole_inside(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "whole inside")
+
+
+def k_whole(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "K whole")
+
+
+def by_data(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "data")
+
+
+def m_kept(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "m kept")
+
+
+def no_scale(memory, Q, K, V, O, block_m, block_n):
+    _v2(memory, Q, K, V, O, block_m, block_n, "no scale")
 
 
 def not_reset(memory, Q, K, V, O, block_m, block_n):
@@ -235,8 +287,15 @@ EXERCISE = Exercise(
         "if a tile is used after its scope has ended: it has left the SRAM, load it again": kept_past_the_scope,
         "if all of K and V is loaded at once: only a block of each fits": all_of_k_and_v,
         "without a scope for each block: what is loaded stays, and the next block finds no room": no_scopes,
+        "without a scope for each block of queries: Q's blocks stay, and a later one finds no room": no_outer_scope,
+        "if more of K and V than a block is in the SRAM, all at once or without a scope for each block of keys": no_inner_scope,
+        "if all of K and V is loaded for each block of keys: load K[cols] and V[cols] only": whole_inside,
+        "if all of K or all of V is in the SRAM at once: only a block of each fits": k_whole,
+        "if Q, K and V are read by .data, which goes around the memory: read with memory.load": by_data,
+        "if m = m_new is forgotten: m stays −∞, and all but the last block of keys is lost": m_kept,
+        "without the scale 1 / √d": no_scale,
         "if o, l and m are not started anew for each block of queries": not_reset,
-        "if m starts at 0 instead of −∞: all scores far below 0 then vanish": m_from_zero,
+        "if m starts at 0 instead of −∞, or no maximum is taken: all scores far below 0 then vanish": m_from_zero,
         "if o is not multiplied by exp(m − m_new) when the maximum grows": o_not_rescaled,
         "if l is not multiplied by exp(m − m_new) when the maximum grows": l_not_rescaled,
         "if o is divided by l at every block, as in V1, but not multiplied by the old l again": divided_each_time,
