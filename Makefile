@@ -41,6 +41,16 @@ lab: $(READY)  ## open JupyterLab at the first lecture
 	@echo "JupyterLab opens at notebooks/00_start_here.ipynb; stop it with Ctrl+C"
 	@$(PYTHON) -m jupyterlab --ip=127.0.0.1 --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
 
+.PHONY: present
+present: $(READY)  ## a lecture as live slides in JupyterLab, with your notes: make present L=05
+	@test -n "$(L)" || { echo "which lecture? make present L=05"; exit 1; }
+	@$(PYTHON) -m course_lib.present "$(L)" $(LAB_FLAGS)
+
+.PHONY: dashboard
+dashboard: $(READY)  ## a lecture's figures with controls and clickable pictures, alone: make dashboard L=06
+	@test -n "$(L)" || { echo "which lecture? make dashboard L=06"; exit 1; }
+	@$(PYTHON) -m course_lib.dashboard "$(L)" $(VOILA_FLAGS)
+
 .PHONY: test
 test: $(READY)  ## run all tests: the library, then each lecture
 	@test -d tests || { echo "a student's copy has no tests; make lab opens the lectures"; exit 1; }
@@ -82,8 +92,21 @@ notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 
 picture: $(READY)  ## redraw the map of the course that the README shows
 	@$(PYTHON) -m course_lib.course_map
 
+WEB := course_lib/web/node_modules/.package-lock.json
+$(WEB): course_lib/web/package-lock.json | $(READY)
+	@echo "fetching fonts and reveal.js (once)"
+	@command -v npm >/dev/null || $(PIP) -c requirements.lock -e '.[web]'
+	@$(PYTHON) -m course_lib.web
+
+.PHONY: web
+web: $(WEB)  ## fetch fonts and reveal.js for pages and slides (pages and slides do this by themselves)
+
+.PHONY: slides
+slides: $(READY) $(WEB)  ## write the lectures as reveal.js slides to site/: they need no kernel and no network
+	@$(PYTHON) -m course_lib.decks
+
 .PHONY: pages
-pages: $(READY)  ## write the lectures as static pages to site/: clickable pictures without a kernel or a network
+pages: $(READY) $(WEB)  ## write the lectures as static pages to site/: clickable pictures without a kernel or a network
 	@$(PYTHON) -m course_lib.pages
 
 .PHONY: bench-pictures

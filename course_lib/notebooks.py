@@ -24,6 +24,15 @@ def lectures() -> list[Path]:
     return sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 
 
+def lecture(number: str) -> Path:
+    """The notebook of '05', '5' or '05_flash_online.ipynb'. Raises ValueError for what is no lecture."""
+    known = {path.name[:2]: path for path in lectures()}
+    digits = number[:2].zfill(2)
+    if digits not in known:
+        raise ValueError(f"lecture is {number!r}; pass one of {', '.join(known)}")
+    return known[digits]
+
+
 def about(path: Path) -> dict[str, Any]:
     """A lecture's own words on itself: {'number', 'title', 'minutes'}, from its metadata."""
     course = json.loads(path.read_text(encoding="utf-8"))["metadata"]["course"]

@@ -1,8 +1,8 @@
 """Writes each lecture as a static page: python -m course_lib.pages [--out site] [notebooks/01_….ipynb …]
 
-A page is one file. Its clickable pictures work from file://, without a kernel and without a network; formulas are
-MathML; figures under sliders show their saved picture. Outputs are those saved in the notebook; a lecture that has
-clickable pictures is executed once more, because their data is not saved.
+A page is one file; with the fonts in assets it looks the same everywhere. Its clickable pictures work from file://, without a kernel
+and without a network; formulas are MathML; figures under sliders show their saved picture. Outputs are those saved in the notebook; a
+lecture that has clickable pictures is executed once more, because their data is not saved.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from pygments.formatters import HtmlFormatter
 
-from course_lib import notebooks
+from course_lib import ledger, notebooks, web
 from course_lib.widgets.clickable import styles
 
 SITE = notebooks.NOTEBOOKS.parent / "site"
+GUIDE = notebooks.NOTEBOOKS.parent / "docs" / "teaching.md"
 _CLICKABLE = "[clickable picture]"
 _INTERACTIVE = "[interactive figure"
 _LECTURE = re.compile(r'href="(\d\d_\w+)\.ipynb"')
@@ -45,6 +47,7 @@ table { border-collapse: collapse; margin: 8px 0; }
 th, td { padding: 3px 10px; border-bottom: 1px solid var(--jp-border-color1); }
 .anchor-link, .prompt { display: none; }
 .note { font-size: 14px; opacity: 0.8; }
+math { font-family: "STIX Two Math", math; }
 math[display="block"] { margin: 10px 0; }
 """
 
@@ -95,59 +98,97 @@ def _note_sliders(notebook: Any) -> None:
                 cell.outputs.append(nbformat.v4.new_output("display_data", {"text/html": words}))
 
 
-def page(path: Path) -> str:
-    """One lecture as the text of an HTML file that needs nothing else."""
-    notebook = nbformat.read(path, as_version=4)
+def bring_alive(path: Path, notebook: Any) -> None:
+    """Put the clickable pictures of a lecture into its (perhaps rearranged) cells, and a note below what needs a kernel."""
     _clickable_outputs(path, notebook)
     _note_sliders(notebook)
-    exporter = HTMLExporter(template_name="basic", filters={"markdown2html": _markdown})
+
+
+def body(notebook: Any, inputs: bool = True) -> str:
+    """Cells as HTML, formulas as MathML; ``inputs``: with their code."""
+    exporter = HTMLExporter(template_name="basic", exclude_input=not inputs)
     exporter.register_filter("markdown2html", lambda context, source=None: _markdown(source or context))
-    body, _ = exporter.from_notebook_node(notebook)
-    body = _LECTURE.sub(r'href="\1.html"', body)
+    return exporter.from_notebook_node(notebook)[0]
+
+
+def title(path: Path) -> str:
     about = notebooks.about(path)
-    title = f"{about['number']} · {about['title']}"
-    return _document(title, '<p><a href="index.html">All lectures</a></p>\n' + body)
+    return f"{about['number']} · {about['title']}"
 
 
-def _document(title: str, body: str) -> str:
+def page(path: Path, fonts: bool = False) -> str:
+    """One lecture as the text of an HTML file that needs nothing else; ``fonts``: those of assets/fonts.css, not the reader's own."""
+    notebook = nbformat.read(path, as_version=4)
+    bring_alive(path, notebook)
+    text = '<p><a href="index.html">All lectures</a></p>\n' + _LECTURE.sub(r'href="\1.html"', body(notebook))
+    return document(title(path), text, _STYLE, _FONTS if fonts else "")
+
+
+_FONTS = '<link rel="stylesheet" href="assets/fonts.css">\n'
+
+
+def document(title: str, body: str, style: str, links: str = "") -> str:
+    """An HTML file."""
     code = HtmlFormatter(style="default").get_style_defs(".highlight")
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
-        f"<title>{html.escape(title)}</title>\n<style>\n{_STYLE}{styles()}{code}\n</style>\n</head>\n"
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n{links}'
+        f"<title>{html.escape(title)}</title>\n<style>\n{style}{styles()}{code}\n</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 
 
-def index(paths: list[Path]) -> str:
-    """The page that leads to the others."""
-    rows = [(path.stem, notebooks.about(path)) for path in paths]
-    items = "\n".join(
-        f'<tr><td>{a["number"]}</td><td><a href="{stem}.html">{html.escape(a["title"])}</a></td><td>{a["minutes"]} min</td></tr>'
-        for stem, a in rows
-    )
+def index(paths: list[Path], site: Path) -> str:
+    """The page that leads to those pages and slides that are in ``site``."""
+    rows = []
+    for path in paths:
+        about = notebooks.about(path)
+        links = [
+            f'<a href="{path.stem}{ending}">{word}</a>'
+            for ending, word in ((".html", "page"), (".slides.html", "slides"))
+            if (site / f"{path.stem}{ending}").exists()
+        ]
+        rows.append(
+            f"<tr><td>{about['number']}</td><td>{html.escape(about['title'])}</td><td>{about['minutes']} min</td>"
+            f"<td>{' · '.join(links)}</td></tr>"
+        )
     picture = '<p><img src="course_map.svg" alt="map of the course"></p>'
-    return _document(
-        "FlashAttention: the course", f"<h1>FlashAttention: the course</h1>\n{picture}\n<table>{items}</table>"
-    )
+    more = '<p><a href="claims.html">The claims ledger</a> · <a href="teaching.html">Teaching with this course</a></p>'
+    text = f"<h1>FlashAttention: the course</h1>\n{picture}\n<table>{chr(10).join(rows)}</table>\n{more}"
+    return document("FlashAttention: the course", text, _STYLE, _FONTS)
+
+
+def write(paths: list[Path], site: Path, ending: str, text: Callable[[Path], str]) -> None:
+    """Write a file for each lecture, and an index of all that is in ``site``; says how far it is."""
+    site.mkdir(parents=True, exist_ok=True)
+    web.copy_assets(site)
+    for path in paths:
+        target = site / f"{path.stem}{ending}"
+        print(f"{target.name} … ", end="", flush=True)
+        target.write_text(text(path), encoding="utf-8")
+        print(f"{target.stat().st_size / 1e6:.1f} MB")
+    guide = '<p><a href="index.html">All lectures</a></p>\n' + _markdown(GUIDE.read_text(encoding="utf-8"))
+    for name, heading, content in (
+        ("claims", "The claims ledger", ledger.body()),
+        ("teaching", "Teaching with this course", guide),
+    ):
+        (site / f"{name}.html").write_text(document(heading, content, _STYLE, _FONTS), encoding="utf-8")
+    (site / "index.html").write_text(index(notebooks.lectures(), site), encoding="utf-8")
+    shutil.copy(notebooks.NOTEBOOKS / "course_map.svg", site)
+    print(f"open {site / 'index.html'}")
+
+
+def arguments(prog: str, description: str) -> argparse.Namespace:
+    """The command line of the two writers."""
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    parser.add_argument("paths", nargs="*", type=Path, help="notebooks (default: all lectures)")
+    parser.add_argument("--out", type=Path, default=SITE, help="the folder to write to (default: site)")
+    return parser.parse_args()
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m course_lib.pages", description="Write the lectures as static pages."
-    )
-    parser.add_argument("paths", nargs="*", type=Path, help="notebooks (default: all lectures)")
-    parser.add_argument("--out", type=Path, default=SITE, help="the folder to write to (default: site)")
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    for path in arguments.paths or notebooks.lectures():
-        target = arguments.out / f"{path.stem}.html"
-        print(f"{target.name} … ", end="", flush=True)
-        target.write_text(page(path), encoding="utf-8")
-        print(f"{target.stat().st_size / 1e6:.1f} MB")
-    (arguments.out / "index.html").write_text(index(notebooks.lectures()), encoding="utf-8")
-    shutil.copy(notebooks.NOTEBOOKS / "course_map.svg", arguments.out)
-    print(f"open {arguments.out / 'index.html'}")
+    options = arguments("python -m course_lib.pages", "Write the lectures as static pages.")
+    write(options.paths or notebooks.lectures(), options.out, ".html", lambda path: page(path, fonts=True))
     return 0
 
 

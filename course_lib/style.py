@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -183,8 +184,9 @@ _SHOWN_DPI, _DRAWN_DPI = 90, 150
 
 
 def shown_width(png: bytes) -> int:
-    """The width in CSS pixels at which to show a picture of ours."""
-    return round(int.from_bytes(png[16:20], "big") * _SHOWN_DPI / _DRAWN_DPI)
+    """The width in CSS pixels at which to show a picture of ours; on slides no picture is taller than COURSE_FIGURE_HEIGHT."""
+    width, height = (int.from_bytes(png[i : i + 4], "big") * _SHOWN_DPI / _DRAWN_DPI for i in (16, 20))
+    return round(width * min(1.0, float(os.environ.get("COURSE_FIGURE_HEIGHT", "inf")) / height))
 
 
 def render(

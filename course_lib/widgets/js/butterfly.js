@@ -26,7 +26,7 @@ function render({ model, el }) {
   const data = model.get("data"), d = data.row.length, stages = Math.log2(d);
   el.classList.add("course-clickable");
   const root = html("div", { class: "butterfly", role: "group", "aria-label": data.alt }, el);
-  const controls = html("div", { class: "controls" }, root);
+  const controls = html("div", { class: "course-bar" }, root);
   const button = (words, act) => html("button", { type: "button" }, controls, words).addEventListener("click", act);
   const label = html("label", {}, controls, "outlier × ");
   const slider = html("input", { type: "range", min: 0, max: 10, step: 1, "aria-label": "size of an outlier" }, label);

@@ -52,7 +52,7 @@ function render({ model, el }) {
   const data = model.get("data");
   el.classList.add("course-clickable");
   const root = html("div", { class: "number", tabindex: 0, role: "application", "aria-label": data.alt }, el);
-  const bar = html("div", { class: "controls" }, root);
+  const bar = html("div", { class: "course-bar" }, root);
   const field = html("input", { type: "text", value: String(data.start), "aria-label": "number", size: 16 }, html("label", {}, bar, "number "));
   const choose = html("select", { "aria-label": "format" }, html("label", {}, bar, "format "));
   for (const format of data.formats) html("option", { value: format.name }, choose, format.name);

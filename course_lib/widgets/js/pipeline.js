@@ -86,7 +86,7 @@ function render({ model, el }) {
   const data = model.get("data");
   el.classList.add("course-clickable");
   const root = html("div", { class: "pipeline", role: "group", "aria-label": data.alt }, el);
-  const controls = html("div", { class: "controls" }, root);
+  const controls = html("div", { class: "course-bar" }, root);
   const choose = html("select", { "aria-label": "how work overlaps" }, html("label", {}, controls, "how work overlaps "));
   for (const mode of data.modes) html("option", { value: mode }, choose, mode);
   const sliders = html("div", { class: "sliders" }, root);
@@ -110,7 +110,7 @@ function render({ model, el }) {
   const words = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
   const message = html("div", { class: "message", role: "alert" }, root);
   const drawing = svg("svg", { role: "img", "aria-label": "lanes over time" }, root);
-  const key = html("div", { class: "controls" }, root);
+  const key = html("div", { class: "course-bar" }, root);
   for (const kind of Object.keys(NAMES)) {
     const item = html("span", {}, key);
     html("b", {}, item, "■ ").style.color = data.colors[kind];

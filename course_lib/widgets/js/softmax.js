@@ -31,7 +31,7 @@ function render({ model, el }) {
   const data = model.get("data");
   el.classList.add("course-clickable");
   const root = html("div", { class: "stepper", tabindex: 0, role: "application", "aria-label": data.alt }, el);
-  const bar = html("div", { class: "controls" }, root);
+  const bar = html("div", { class: "course-bar" }, root);
   const field = html("input", { type: "text", value: data.scores.join(", "), "aria-label": "scores", size: 28 }, html("label", {}, bar, "scores "));
   const choose = html("select", { "aria-label": "block size" }, html("label", {}, bar, "block "));
   for (const size of [1, 2, 4, 8]) html("option", { value: size }, choose, String(size));

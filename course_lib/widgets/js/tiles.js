@@ -270,7 +270,7 @@ function render({ model, el }) {
   const data = model.get("data");
   el.classList.add("course-clickable");
   const root = html("div", { class: "tiles", tabindex: 0, role: "application", "aria-label": data.alt }, el);
-  const bar = html("div", { class: "controls" }, root);
+  const bar = html("div", { class: "course-bar" }, root);
   const stage = html("div", { class: "stage" }, root);
   const legend = html("div", { class: "legend" }, root);
   for (const [look, words] of [["held", "on the chip"], ["loading", "being loaded"], ["storing", "being stored"], ["needed", "needed for this tile of C"]]) {

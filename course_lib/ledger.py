@@ -1,0 +1,63 @@
+"""The claims ledger as a page: each sentence from a source, and the verdict that a lecture has computed and saved."""
+
+import html
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+
+from course_lib import data, notebooks
+
+
+class Entry(NamedTuple):
+    """A verdict as it stands in a lecture: its text, its HTML, and the lecture."""
+
+    id: str
+    word: str
+    text: str
+    shown: str
+    lecture: Path
+
+
+def entries() -> list[Entry]:
+    """All verdicts, in the order of the claims. Raises ValueError if a claim has none, or two."""
+    found: dict[str, Entry] = {}
+    for path in notebooks.lectures():
+        for cell in nbformat.read(path, as_version=4).cells:
+            for output in cell.get("outputs", []):
+                shown = output.get("data", {})
+                text = str(shown.get("text/plain", ""))
+                named = re.match(r"(C\d+) \(", text)
+                word = re.search(r"\n  verdict: (confirmed|refuted|true in part)$", text)
+                if named and word:
+                    if named[1] in found:
+                        raise ValueError(
+                            f"{named[1]} has a verdict in {found[named[1]].lecture.name} and in {path.name}"
+                        )
+                    found[named[1]] = Entry(named[1], word[1], text, shown["text/html"], path)
+    missing = [claim for claim in data.claims() if claim not in found]
+    if missing:
+        raise ValueError(f"no lecture has a verdict on {', '.join(missing)}")
+    return [found[claim] for claim in data.claims()]
+
+
+def body() -> str:
+    """The page's HTML: a table of all verdicts, then each with what speaks for and against it."""
+    rows, details = [], []
+    for entry in entries():
+        claim = data.claims()[entry.id]
+        about = notebooks.about(entry.lecture)
+        link = f'<a href="{entry.lecture.stem}.html">{about["number"]} · {html.escape(about["title"])}</a>'
+        rows.append(
+            f'<tr><td><a href="#{entry.id}">{entry.id}</a></td><td>{html.escape(claim["claim"])}</td>'
+            f"<td>{entry.word}</td><td>{link}</td></tr>"
+        )
+        details.append(f'<section id="{entry.id}">{entry.shown}<p class="note">Computed in {link}.</p></section>')
+    head = "<tr><th></th><th>the claim</th><th>verdict</th><th>lecture</th></tr>"
+    return (
+        '<p><a href="index.html">All lectures</a></p>\n<h1>The claims ledger</h1>\n'
+        "<p>Sentences from papers, posts and projects, put to the test. A verdict follows from its findings: confirmed if all speak for "
+        "the claim, refuted if none does, else true in part.</p>\n"
+        f"<table>{head}{''.join(rows)}</table>\n{''.join(details)}"
+    )

@@ -1,0 +1,85 @@
+"""Opens a lecture as slides with live widgets in JupyterLab: python -m course_lib.present 05
+
+The lecture is a copy: what is run, typed or broken in front of a class does not touch the course.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+
+from course_lib import notebooks, slides
+
+# A projector shows 1280×720 or a multiple of it; the browser scales. These sizes are read from the back of a room.
+SETTINGS = {
+    "jupyterlab-slideshow/plugin": {"active": True},
+    "@jupyterlab/apputils-extension/themes": {"overrides": {"code-font-size": "15px", "content-font-size1": "18px"}},
+    "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+}
+
+
+def notes_name(path: Path) -> str:
+    """The file beside the lecture that its notes are copied to."""
+    return f"{path.stem}_notes.md"
+
+
+def notes(path: Path) -> str:
+    """The speaker's notes of a lecture, Markdown without the fold that hides them on the page."""
+    cells = [c.source for c in nbformat.read(path, as_version=4).cells if slides.slide_type(c) == "notes"]
+    return re.sub(r"</?details>|<summary>.*?</summary>", "", "\n\n".join(cells)).strip()
+
+
+def prepare(folder: Path, path: Path) -> dict[str, str]:
+    """Copy a lecture and its notes into ``folder``; returns the environment in which JupyterLab shows it as slides."""
+    nbformat.write(slides.deck(nbformat.read(path, as_version=4)), folder / path.name)
+    (folder / notes_name(path)).write_text(f"# Notes: {path.stem}\n\n{notes(path)}\n", encoding="utf-8")
+    settings = folder / ".settings"
+    for name, values in SETTINGS.items():
+        target = settings / Path(*name.split("/")[:-1]) / f"{name.split('/')[-1]}.jupyterlab-settings"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(values), encoding="utf-8")
+    return os.environ | {
+        "JUPYTERLAB_SETTINGS_DIR": str(settings),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / ".workspaces"),
+        "COURSE_FIGURE_HEIGHT": str(slides.FIGURE),
+    }
+
+
+def command(folder: Path, name: str, *flags: str) -> list[str]:
+    """How JupyterLab is started on it."""
+    root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    return [
+        sys.executable, "-m", "jupyterlab", "--ip=127.0.0.1", f"--ServerApp.root_dir={folder}",
+        f"--LabApp.default_url=/doc/tree/{name}", *root, *flags,
+    ]  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m course_lib.present", description="A lecture as live slides.")
+    parser.add_argument("lecture", help="its number, for example 05")
+    options, flags = parser.parse_known_args()
+    try:
+        path = notebooks.lecture(options.lecture)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory(prefix="present-") as name:
+        folder = Path(name)
+        environment = prepare(folder, path)
+        print(
+            f"{path.stem} opens as slides in JupyterLab; stop it with Ctrl+C. Run all cells first: Ctrl+Shift+C, 'Run All Cells'."
+        )
+        try:
+            return subprocess.run(command(folder, path.name, *flags), env=environment, check=False).returncode
+        except KeyboardInterrupt:
+            return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

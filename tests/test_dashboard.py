@@ -1,0 +1,64 @@
+"""A lecture's widgets alone, served by Voilà, in a real Chromium."""
+
+import socket
+import subprocess
+
+import nbformat
+import pytest
+from browsing import browser, page_timeout  # noqa: F401 - a fixture
+
+from course_lib import dashboard, notebooks
+
+LECTURE = notebooks.lecture("03")
+
+
+def widgets(kind: str) -> int:
+    outputs = [o for cell in nbformat.read(LECTURE, 4).cells for o in cell.get("outputs", [])]
+    return sum(str(o.get("data", {}).get("text/plain", "")).startswith(kind) for o in outputs)
+
+
+def test_a_dashboard_runs_all_code_and_shows_widgets_under_their_headings() -> None:
+    lecture = nbformat.read(LECTURE, 4)
+    made = dashboard.dashboard(lecture)
+    shown = [cell for cell in made.cells if cell.cell_type == "code" and not cell.source.startswith("%%capture")]
+    assert len(shown) == widgets("[interactive figure") + widgets("[clickable picture]")
+    own = [c.source for c in lecture.cells if c.cell_type == "code" and "exercise" not in c.metadata.get("tags", [])]
+    assert [c.source.removeprefix("%%capture\n") for c in made.cells if c.cell_type == "code"] == own
+    assert made.cells[0].source == "# 03 · Tiled matmul"
+
+
+@pytest.mark.browser
+@pytest.mark.xdist_group("present")
+def test_it_is_served_and_a_slider_moves(browser, tmp_path) -> None:  # noqa: F811
+    path = tmp_path / LECTURE.name
+    nbformat.write(dashboard.dashboard(nbformat.read(LECTURE, 4)), path)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with (tmp_path / "log").open("w") as log:
+        command = dashboard.command(path, "--no-browser", f"--port={port}")
+        server = subprocess.Popen(command, stdout=log, stderr=log)
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    try:
+        for _ in range(120):
+            try:
+                page.goto(f"http://127.0.0.1:{port}/", timeout=120_000)
+                break
+            except Exception as error:
+                assert server.poll() is None, (tmp_path / "log").read_text()
+                assert "REFUSED" in str(error)
+                page.wait_for_timeout(250)
+        page.wait_for_selector(".course-explorer .noUi-handle", timeout=120_000)
+        assert page.locator(".course-explorer").count() == widgets("[interactive figure")
+        assert page.locator(".course-clickable").count() == widgets("[clickable picture]")
+        assert page.locator(".jp-CodeCell .jp-InputArea-editor:visible").count() == 0
+        explorer = page.locator(".course-explorer").first
+        before = explorer.locator("img").get_attribute("src")
+        explorer.locator(".noUi-handle").first.focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function("([old]) => document.querySelector('.course-explorer img').src !== old", arg=[before])
+        page.screenshot(path=str(tmp_path / "dashboard.png"), full_page=True)
+    finally:
+        page.close()
+        server.terminate()
+        server.wait(timeout=30)

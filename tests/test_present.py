@@ -1,0 +1,180 @@
+"""Lectures presented in JupyterLab on a 1280×720 screen: every slide walked, none taller than the screen, widgets alive inside."""
+
+import os
+import re
+import secrets
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import nbformat
+import pytest
+from browsing import browser, page_timeout  # noqa: F401 - a fixture
+
+from course_lib import notebooks, present, slides
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("present")]
+LECTURES = [path.name[:2] for path in notebooks.lectures()]
+LIVE = LECTURES if os.environ.get("COURSE_PRESENT_ALL") == "1" else ["05"]
+# Run in the page: what the screen shows, and one step onward as the arrows do it. The arrows go over each cell of a slide before the next.
+SCREEN = """
+const shown = () => {
+  const cells = [...document.querySelectorAll('.jp-deck-mod-visible')].filter(cell => cell.offsetHeight > 0);
+  const boxes = cells.map(cell => cell.getBoundingClientRect());
+  return {
+    cells: cells.map(cell => cell.dataset.windowedListIndex).join(),
+    words: cells.map(cell => cell.innerText).join(' ').slice(0, 60),
+    top: Math.min(...boxes.map(box => box.top)),
+    bottom: Math.max(...boxes.map(box => box.bottom)),
+    right: Math.max(...boxes.map(box => box.right)),
+  };
+};
+const go = (...ways) => {
+  const arrow = ways.map(way => document.querySelector(`.jp-deck-mod-direction-${way}:not(.jp-mod-disabled)`)).find(found => found);
+  arrow?.click();
+  return Boolean(arrow);
+};
+const pause = milliseconds => new Promise(done => setTimeout(done, milliseconds));
+const next = async () => {
+  const before = shown().cells;
+  for (let still = 0; still < 12; still++) {
+    if (!go('down', 'forward')) return false;
+    await pause(30);
+    if (shown().cells !== before) { await pause(60); return true; }
+  }
+  return false;
+};
+"""
+WALK = f"async () => {{ {SCREEN} const all = [shown()]; while (await next()) all.push(shown()); return all; }}"
+NEXT = f"async () => {{ {SCREEN} return await next() ? shown() : null; }}"
+BACK = f"async () => {{ {SCREEN} while (go('back')) await pause(30); await pause(100); return shown(); }}"
+
+
+@pytest.fixture(scope="module")
+def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """JupyterLab as `make present` starts it, over all lectures: its address with {} for the notebook."""
+    folder = tmp_path_factory.mktemp("hall")
+    for path in notebooks.lectures():
+        environment = present.prepare(folder, path)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token = secrets.token_hex(16)
+    flags = ["--no-browser", f"--port={port}", f"--IdentityProvider.token={token}", "--expose-app-in-browser"]
+    with (folder / "log").open("w") as log:
+        command = present.command(folder, notebooks.lectures()[0].name, *flags)
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    try:
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/api/kernelspecs?token={token}", timeout=5).close()
+                break
+            except OSError:
+                assert server.poll() is None, (folder / "log").read_text()
+                time.sleep(0.25)
+        yield f"http://127.0.0.1:{port}/doc/workspaces/{{0:.2}}/tree/{{0}}?token={token}"
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+@pytest.fixture
+def show(browser, hall):  # noqa: F811
+    """Open a lecture as the projector shows it."""
+    opened = []
+
+    def open_lecture(number: str):
+        page = browser.new_page(viewport={"width": slides.WIDTH, "height": slides.HEIGHT})
+        opened.append(page)
+        page.set_default_timeout(60_000)
+        page.goto(hall.format(notebooks.lecture(number).name))
+        page.wait_for_selector(".jp-deck-mod-visible h1")
+        page.wait_for_selector(".jp-deck-mod-direction-forward:not(.jp-mod-disabled)")
+        page.wait_for_timeout(500)
+        return page
+
+    yield open_lecture
+    for page in opened:
+        page.close()
+
+
+def idle(page) -> None:
+    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', state="attached", timeout=180_000)
+
+
+def slid(page) -> bool:
+    """Whether a slider on this slide, moved by keys, has brought another picture."""
+    handle = page.locator(".jp-deck-mod-visible .course-explorer .noUi-handle:visible").first
+    if not handle.count():
+        return False
+    picture = page.locator(".jp-deck-mod-visible .course-explorer img:visible").first
+    before = picture.get_attribute("src")
+    handle.focus()
+    for key in ("Home", "End"):
+        handle.press(key)
+        page.wait_for_timeout(1_500)
+        if picture.get_attribute("src") != before:
+            return True
+    return False
+
+
+def too_tall(shown: list[dict]) -> list[str]:
+    return [
+        f"{now['words']}: {now['top']:.0f} to {now['bottom']:.0f}"
+        for now in shown
+        if now["top"] < -1 or now["bottom"] > slides.HEIGHT + 1 or now["right"] > slides.WIDTH + 1
+    ]
+
+
+@pytest.mark.parametrize("number", LECTURES)
+def test_no_slide_is_taller_than_the_screen(show, number) -> None:
+    shown = show(number).evaluate(WALK)
+    cells = slides.deck(nbformat.read(notebooks.lecture(number), 4)).cells
+    expected = {str(i) for i, cell in enumerate(cells) if slides.slide_type(cell) not in ("notes", "skip")}
+    assert {index for now in shown for index in now["cells"].split(",")} == expected
+    assert not too_tall(shown)
+
+
+@pytest.mark.parametrize("number", LIVE)
+def test_a_lecture_is_presented_live(show, number) -> None:
+    page = show(number)
+    idle(page)
+    for _ in range(8):
+        page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
+        try:
+            page.wait_for_selector(
+                '.jp-Notebook-ExecutionIndicator[data-status="busy"]', state="attached", timeout=5_000
+            )
+            break
+        except page_timeout():
+            continue
+    idle(page)
+    sliders, moved, shown = page.locator(".course-explorer .noUi-handle").count(), False, []
+    now = page.evaluate(BACK)
+    while now:
+        shown.append(now)
+        moved = moved or slid(page)
+        now = page.evaluate(NEXT)
+    assert moved or not sliders
+    assert page.locator('[data-mime-type="application/vnd.jupyter.error"]').count() == 0
+    assert not too_tall(shown)
+
+
+@pytest.mark.parametrize("number", LECTURES)
+def test_the_speakers_notes_say_when_to_ask_and_what_goes_wrong(number) -> None:
+    minutes = notebooks.about(notebooks.lecture(number))["minutes"]
+    text = present.notes(notebooks.lecture(number))
+    times = [int(found) for found in re.findall(r"^\| *(\d+) ", text, re.MULTILINE)]
+    assert times == sorted(times)
+    assert times[0] == 0
+    assert times[-1] < minutes
+    for heading in ("Ask", "Click", "Goes wrong", "Short of time"):
+        assert f"**{heading}" in text, heading
+
+
+def test_what_is_no_lecture_is_refused() -> None:
+    assert notebooks.lecture("5").name.startswith("05")
+    with pytest.raises(ValueError, match="lecture is '77'; pass one of 00, 01"):
+        notebooks.lecture("77")
