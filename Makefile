@@ -39,7 +39,7 @@ setup: $(READY)  ## make .venv with the locked packages (lab and test do this by
 .PHONY: lab
 lab: $(READY)  ## open JupyterLab at the first lecture
 	@echo "JupyterLab opens at notebooks/00_start_here.ipynb; stop it with Ctrl+C"
-	@$(PYTHON) -m jupyterlab --ip=127.0.0.1 --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
+	@$(PYTHON) -m jupyterlab --ip=127.0.0.1 --LabApp.app_settings_dir="$(CURDIR)/.jupyter" --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
 
 .PHONY: present
 present: $(READY)  ## a lecture as live slides in JupyterLab, with your notes: make present L=05

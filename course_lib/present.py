@@ -20,8 +20,8 @@ from course_lib import notebooks, slides
 SETTINGS = {
     "jupyterlab-slideshow/plugin": {"active": True},
     "@jupyterlab/apputils-extension/themes": {"overrides": {"code-font-size": "15px", "content-font-size1": "18px"}},
-    "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
+APP_SETTINGS = notebooks.NOTEBOOKS.parent / ".jupyter"  # those of `make lab`
 
 
 def notes_name(path: Path) -> str:
@@ -56,7 +56,7 @@ def command(folder: Path, name: str, *flags: str) -> list[str]:
     root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     return [
         sys.executable, "-m", "jupyterlab", "--ip=127.0.0.1", f"--ServerApp.root_dir={folder}",
-        f"--LabApp.default_url=/doc/tree/{name}", *root, *flags,
+        f"--LabApp.app_settings_dir={APP_SETTINGS}", f"--LabApp.default_url=/doc/tree/{name}", *root, *flags,
     ]  # fmt: skip
 
 

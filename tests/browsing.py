@@ -48,8 +48,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     command += [
         f"--IdentityProvider.token={token}",
         f"--ServerApp.root_dir={root}",
-        "--LabApp.news_url=",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        f"--LabApp.app_settings_dir={notebooks.NOTEBOOKS.parent / '.jupyter'}",
     ]
     settings = os.environ | {
         "JUPYTERLAB_SETTINGS_DIR": str(root / "settings"),

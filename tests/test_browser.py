@@ -20,6 +20,7 @@ def no_errors(page) -> None:
 
 def test_the_first_lecture_is_served_and_its_first_explorer_moves(browser, lab) -> None:  # noqa: F811
     page = open_and_run(browser, lab, notebooks.lectures()[0])
+    assert page.locator(".Toastify__toast").count() == 0, "JupyterLab asks whether to fetch news"
     explorer = page.locator(".course-explorer").first
     explorer.scroll_into_view_if_needed()
     before = explorer.locator("img").get_attribute("src")
