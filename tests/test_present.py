@@ -167,6 +167,11 @@ def test_the_speakers_notes_say_when_to_ask_and_what_goes_wrong(number) -> None:
     minutes = notebooks.about(notebooks.lecture(number))["minutes"]
     text = present.notes(notebooks.lecture(number))
     times = [int(found) for found in re.findall(r"^\| *(\d+) ", text, re.MULTILINE)]
+    headings = re.findall(
+        r"^#+ (.*)$", "\n".join(c.source for c in nbformat.read(notebooks.lecture(number), 4).cells), re.MULTILINE
+    )
+    rows = re.findall(r"^\| *\d+ \| ([^|]*?) \|", text, re.MULTILINE)
+    assert {row for row in rows if row != "The question"} <= set(headings)
     assert times == sorted(times)
     assert times[0] == 0
     assert times[-1] < minutes
