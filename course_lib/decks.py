@@ -26,7 +26,7 @@ body { background: #fff; color: #111; }
 .reveal p, .reveal ul, .reveal ol { margin: 8px 0; }
 .reveal a { color: #0a6fb0; }
 .reveal img { max-width: 100%; height: auto; display: block; margin: 4px 0; background: #fff; }
-.reveal pre, .reveal code { font-family: "DejaVu Sans Mono", monospace; font-size: 15px; line-height: 1.3; margin: 4px 0; }
+.reveal pre, .reveal code { font-family: "DejaVu Sans Mono", monospace; font-size: 14px; line-height: 1.35; margin: 4px 0; }
 .reveal .highlight { background: #f7f7f7; padding: 4px 8px; overflow: auto; max-height: 640px; }
 .reveal table { border-collapse: collapse; font-size: 16px; }
 .reveal th, .reveal td { padding: 3px 10px; border-bottom: 1px solid #bbb; }

@@ -19,9 +19,18 @@ from course_lib import notebooks, slides
 # A projector shows 1280×720 or a multiple of it; the browser scales. These sizes are read from the back of a room.
 SETTINGS = {
     "jupyterlab-slideshow/plugin": {"active": True},
-    "@jupyterlab/apputils-extension/themes": {"overrides": {"code-font-size": "15px", "content-font-size1": "18px"}},
+    "@jupyterlab/apputils-extension/themes": {
+        "overrides": {"code-font-size": "14px", "content-font-size1": "18px", "ui-font-size1": "15px"}
+    },
 }
 APP_SETTINGS = notebooks.NOTEBOOKS.parent / ".jupyter"  # those of `make lab`
+
+
+HOW = """{lecture} opens as slides in JupyterLab; stop it with Ctrl+C. Above are your notes: they are also at the same address with
+{notes} at its end.
+Before the class comes in: Ctrl+Shift+C, 'Run All Cells', then hold Shift+Space until you are back at the first slide.
+Space: next. Shift+Space: back. Right and left skip the slides below each other; down and up walk them. Dropdowns want the mouse.
+The bar of dots in place of code opens it. Esc ends the slides; the cards in the notebook's toolbar bring them back."""
 
 
 def notes_name(path: Path) -> str:
@@ -72,9 +81,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="present-") as name:
         folder = Path(name)
         environment = prepare(folder, path)
-        print(
-            f"{path.stem} opens as slides in JupyterLab; stop it with Ctrl+C. Run all cells first: Ctrl+Shift+C, 'Run All Cells'."
-        )
+        print(f"{notes(path)}\n\n{HOW.format(lecture=path.stem, notes=notes_name(path))}\n")
         try:
             return subprocess.run(command(folder, path.name, *flags), env=environment, check=False).returncode
         except KeyboardInterrupt:

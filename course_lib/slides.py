@@ -1,7 +1,7 @@
 """A lecture laid out as slides that fit a projector: one copy for JupyterLab (live) and for reveal.js (static).
 
-A notebook says where slides begin and what is revealed later. Here what would be taller than the screen is taken apart: a cell that
-does not fit below the others begins a sub-slide; code and output that do not fit together follow each other; long listings scroll.
+A notebook says where slides begin and what is revealed later. Here what would be taller than the screen is mended: a cell that does
+not fit below the others begins a sub-slide, under the heading again; the code that draws a figure is folded; long listings scroll.
 """
 
 import base64
@@ -22,22 +22,42 @@ _CHARACTERS, _LISTING = 112, 94  # in a line of text, and of code within text, w
 def deck(notebook: Any) -> Any:
     """A copy of a lecture in which no slide is taller than the screen."""
     made = copy.deepcopy(notebook)
-    made.cells, used = [], 0.0
+    made.cells, used, heading = [], 0.0, ""
     for cell in copy.deepcopy(notebook.cells):
         kind = slide_type(cell)
+        _set_type(cell, kind)
         if kind in ("notes", "skip"):
             made.cells.append(cell)
             continue
         if kind in ("slide", "subslide"):
             used = 0.0
         _shrink(cell)
-        for part in _parts(cell, _ROOM - used):
-            if used and used + height(part) > _ROOM:
-                _set_type(part, "subslide")
-                used = 0.0
-            used += height(part)
-            made.cells.append(part)
+        _fit(cell)
+        if cell.cell_type == "markdown":
+            heading = ([line.lstrip("# ") for line in cell.source.splitlines() if line.startswith("#")] or [heading])[
+                -1
+            ]
+        if used and used + height(cell) > _ROOM:
+            again = nbformat.v4.new_markdown_cell(f"<small>{heading}</small>", id=f"{cell.id[:57]}-again")
+            _set_type(again, "subslide")
+            _set_type(cell, "")
+            made.cells.append(again)
+            used = height(again)
+        used += height(cell)
+        made.cells.append(cell)
     return made
+
+
+def _fit(cell: Any) -> None:
+    """Hide the code of a figure, of the set-up, and of what would not fit otherwise; let what is still too tall scroll."""
+    if cell.cell_type != "code" or not cell.outputs:
+        return
+    figure = any("image/png" in output.get("data", {}) for output in cell.outputs)
+    short = cell.source.count("\n") < 3
+    if not short and (figure or cell.source.rstrip().endswith("setup()") or height(cell) > _ROOM - 50):
+        cell.metadata["jupyter"] = {"source_hidden": True}
+    if height(cell) > _ROOM - 50:
+        cell.metadata["scrolled"] = True
 
 
 def slide_type(cell: Any) -> str:
@@ -51,40 +71,6 @@ def _set_type(cell: Any, kind: str) -> None:
         cell.metadata["slideshow"] = {"slide_type": kind}
     else:  # JupyterLab's extension wants no type where a slide goes on
         cell.metadata.pop("slideshow", None)
-
-
-def _parts(cell: Any, room: float) -> list[Any]:
-    """The cell; or its code as text, and the cell without its source, where both do not fit on one slide."""
-    _set_type(cell, slide_type(cell))
-    if cell.cell_type != "code" or not cell.outputs or height(cell) <= max(room, _ROOM - 1):
-        return [cell]
-    if cell.source.count("\n") < 3:
-        cell.metadata["scrolled"] = True
-        return [cell]
-    listings = _listings(cell)
-    _set_type(listings[0], slide_type(cell))
-    cell.metadata["jupyter"] = {"source_hidden": True}
-    _set_type(cell, "subslide")
-    if height(cell) > _ROOM:
-        cell.metadata["scrolled"] = True
-    return [*listings, cell]
-
-
-def _listings(cell: Any) -> list[Any]:
-    """A cell's code as text; in halves, where it is longer than a slide."""
-    lines = cell.source.splitlines()
-    whole = nbformat.v4.new_markdown_cell(f"```python\n{cell.source}\n```", id=f"{cell.id[:58]}-code")
-    if height(whole) <= _ROOM:
-        return [whole]
-    middle = min(
-        (i for i, line in enumerate(lines) if not line.startswith((" ", ")", "}"))),
-        key=lambda i: abs(2 * i - len(lines)),
-    )
-    halves = ["\n".join(part).strip() for part in (lines[:middle], lines[middle:]) if part]
-    return [
-        nbformat.v4.new_markdown_cell(f"```python\n{half}\n```", id=f"{cell.id[:58]}-code{i}")
-        for i, half in enumerate(halves)
-    ]
 
 
 def _shrink(cell: Any) -> None:
@@ -149,7 +135,7 @@ def _output(output: Any) -> float:
         return _text(str(data["text/markdown"]))
     if "text/html" in data:
         rows = data["text/html"].count("<tr")
-        return 27.0 * rows + 20 if rows else 30 * plain.count("\n") + 120
+        return 31.0 * rows + 20 if rows else 30 * plain.count("\n") + 120
     return _LINE["code"] * (plain.rstrip().count("\n") + 1) + 20
 
 

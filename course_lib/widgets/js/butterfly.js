@@ -25,6 +25,7 @@ export function shares(i, stage, length) {
 function render({ model, el }) {
   const data = model.get("data"), d = data.row.length, stages = Math.log2(d);
   el.classList.add("course-clickable");
+  el.dataset.lmSuppressShortcuts = "true"; // keys are the picture's, not those of JupyterLab or its slides
   const root = html("div", { class: "butterfly", role: "group", "aria-label": data.alt }, el);
   const controls = html("div", { class: "course-bar" }, root);
   const button = (words, act) => html("button", { type: "button" }, controls, words).addEventListener("click", act);

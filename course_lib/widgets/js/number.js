@@ -51,6 +51,7 @@ export function valueOf(bits, format) {
 function render({ model, el }) {
   const data = model.get("data");
   el.classList.add("course-clickable");
+  el.dataset.lmSuppressShortcuts = "true"; // keys are the picture's, not those of JupyterLab or its slides
   const root = html("div", { class: "number", tabindex: 0, role: "application", "aria-label": data.alt }, el);
   const bar = html("div", { class: "course-bar" }, root);
   const field = html("input", { type: "text", value: String(data.start), "aria-label": "number", size: 16 }, html("label", {}, bar, "number "));

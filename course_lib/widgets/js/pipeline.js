@@ -85,6 +85,7 @@ const NAMES = { load: "load K, V", QK: "QKᵀ", softmax: "softmax", PV: "PV" };
 function render({ model, el }) {
   const data = model.get("data");
   el.classList.add("course-clickable");
+  el.dataset.lmSuppressShortcuts = "true"; // keys are the picture's, not those of JupyterLab or its slides
   const root = html("div", { class: "pipeline", role: "group", "aria-label": data.alt }, el);
   const controls = html("div", { class: "course-bar" }, root);
   const choose = html("select", { "aria-label": "how work overlaps" }, html("label", {}, controls, "how work overlaps "));

@@ -30,6 +30,7 @@ export function parse(text, most) {
 function render({ model, el }) {
   const data = model.get("data");
   el.classList.add("course-clickable");
+  el.dataset.lmSuppressShortcuts = "true"; // keys are the picture's, not those of JupyterLab or its slides
   const root = html("div", { class: "stepper", tabindex: 0, role: "application", "aria-label": data.alt }, el);
   const bar = html("div", { class: "course-bar" }, root);
   const field = html("input", { type: "text", value: data.scores.join(", "), "aria-label": "scores", size: 28 }, html("label", {}, bar, "scores "));

@@ -269,6 +269,7 @@ class View {
 function render({ model, el }) {
   const data = model.get("data");
   el.classList.add("course-clickable");
+  el.dataset.lmSuppressShortcuts = "true"; // keys are the picture's, not those of JupyterLab or its slides
   const root = html("div", { class: "tiles", tabindex: 0, role: "application", "aria-label": data.alt }, el);
   const bar = html("div", { class: "course-bar" }, root);
   const stage = html("div", { class: "stage" }, root);
