@@ -14,7 +14,7 @@ import nbformat
 
 WIDTH, HEIGHT = 1280, 720
 FIGURE = 450  # pixels: the tallest figure
-_ROOM = HEIGHT - 30  # what a slide may hold
+_ROOM = HEIGHT - 60  # what a slide may hold
 _LINE = {"markdown": 28.7, "code": 19.6, "listing": 23.5}  # pixels of a line in JupyterLab at the sizes of `present`
 _CHARACTERS, _LISTING = 112, 94  # in a line of text, and of code within text, which is wrapped
 
@@ -135,7 +135,7 @@ def _output(output: Any) -> float:
         return _text(str(data["text/markdown"]))
     if "text/html" in data:
         rows = data["text/html"].count("<tr")
-        return 31.0 * rows + 20 if rows else 30 * plain.count("\n") + 120
+        return 33.0 * rows + 25 if rows else 30 * plain.count("\n") + 120
     return _LINE["code"] * (plain.rstrip().count("\n") + 1) + 20
 
 

@@ -317,12 +317,6 @@ def test_a_lecture_as_a_page_works_without_kernel_and_network(show) -> None:  # 
     assert page.get_by_text("Its controls need a kernel").count() >= 3
 
 
-def test_the_index_leads_to_every_lecture() -> None:
-    text = pages.index(notebooks.lectures())
-    for path in notebooks.lectures():
-        assert f'href="{path.stem}.html"' in text
-
-
 # --- what Python refuses ---
 
 

@@ -28,7 +28,6 @@ def test_a_dashboard_runs_all_code_and_shows_widgets_under_their_headings() -> N
 
 
 @pytest.mark.browser
-@pytest.mark.xdist_group("present")
 def test_it_is_served_and_a_slider_moves(browser, tmp_path) -> None:  # noqa: F811
     path = tmp_path / LECTURE.name
     nbformat.write(dashboard.dashboard(nbformat.read(LECTURE, 4)), path)

@@ -15,8 +15,10 @@ from browsing import browser, page_timeout  # noqa: F401 - a fixture
 
 from course_lib import notebooks, present, slides
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("present")]
+pytestmark = pytest.mark.browser
 LECTURES = [path.name[:2] for path in notebooks.lectures()]
+# Two workers, two JupyterLabs: the walks are among the longest tests.
+WALKED = [pytest.param(n, marks=pytest.mark.xdist_group(f"present {int(n) % 2}"), id=n) for n in LECTURES]
 LIVE = LECTURES if os.environ.get("COURSE_PRESENT_ALL") == "1" else ["05"]
 # Run in the page: what the screen shows, and one step onward as the arrows do it. The arrows go over each cell of a slide before the next.
 SCREEN = """
@@ -37,19 +39,26 @@ const go = (...ways) => {
   return Boolean(arrow);
 };
 const pause = milliseconds => new Promise(done => setTimeout(done, milliseconds));
+const active = () => document.querySelector('.jp-Notebook-cell.jp-mod-active')?.dataset.windowedListIndex;
+const step = async (...ways) => {
+  const [before, at] = [shown().cells, active()];
+  if (!go(...ways)) return false;
+  for (let i = 0; i < 80 && active() === at && shown().cells === before; i++) await pause(25);
+  await pause(40);
+  return true;
+};
 const next = async () => {
   const before = shown().cells;
   for (let still = 0; still < 12; still++) {
-    if (!go('down', 'forward')) return false;
-    await pause(30);
-    if (shown().cells !== before) { await pause(60); return true; }
+    if (!await step('down', 'forward')) return false;
+    if (shown().cells !== before) { await pause(40); return true; }
   }
   return false;
 };
 """
 WALK = f"async () => {{ {SCREEN} const all = [shown()]; while (await next()) all.push(shown()); return all; }}"
 NEXT = f"async () => {{ {SCREEN} return await next() ? shown() : null; }}"
-BACK = f"async () => {{ {SCREEN} while (go('back')) await pause(30); await pause(100); return shown(); }}"
+BACK = f"async () => {{ {SCREEN} while (await step('back', 'up')); return shown(); }}"
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +137,7 @@ def too_tall(shown: list[dict]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("number", LECTURES)
+@pytest.mark.parametrize("number", WALKED)
 def test_no_slide_is_taller_than_the_screen(show, number) -> None:
     shown = show(number).evaluate(WALK)
     cells = slides.deck(nbformat.read(notebooks.lecture(number), 4)).cells
@@ -137,6 +146,7 @@ def test_no_slide_is_taller_than_the_screen(show, number) -> None:
     assert not too_tall(shown)
 
 
+@pytest.mark.xdist_group("present 1")
 @pytest.mark.parametrize("number", LIVE)
 def test_a_lecture_is_presented_live(show, number) -> None:
     page = show(number)

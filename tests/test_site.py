@@ -85,6 +85,8 @@ def test_a_page_with_its_fonts_and_the_index(site, open_file) -> None:
     pages.write([LECTURES["04"]], site, ".html", lambda path: pages.page(path, fonts=True))
     page = open_file(site / "index.html", (site / "index.html").read_text())
     assert page.get_by_role("link", name="page").count() == 1
+    for path in notebooks.lectures():
+        assert page.get_by_text(notebooks.about(path)["title"], exact=True).count() == 1
     page.get_by_role("link", name="The claims ledger").click()
     assert page.locator("section").count() == len(data.claims())
     page.go_back()
