@@ -16,6 +16,8 @@ endif
 TORCH_INDEX ?=
 PIP := $(PYTHON) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
+# Two workers: each computes on one core. Threads that wait for one another on a busy machine made some cells twenty times slower.
+TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 -q
 NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
 
 .PHONY: help
@@ -55,9 +57,9 @@ dashboard: $(READY)  ## a lecture's figures with controls and clickable pictures
 test: $(READY)  ## run all tests: the library, then each lecture
 	@test -d tests || { echo "a student's copy has no tests; make lab opens the lectures"; exit 1; }
 	@echo "1/2 the library"
-	@$(PYTHON) -m pytest -n 2 --dist loadgroup -q tests
+	@$(TEST) --dist loadgroup tests
 	@echo "2/2 the lectures, cell by cell"
-	@$(PYTHON) -m pytest -n 2 --dist loadscope -q $(NBVAL) $(LECTURES)
+	@$(TEST) --dist loadscope $(NBVAL) $(LECTURES)
 
 .PHONY: test-gpu
 test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)
@@ -65,7 +67,7 @@ test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)
 
 .PHONY: test-grid
 test-grid: $(READY)  ## the kernels over the full grid of shapes, blocks and inputs (no GPU: over an hour)
-	@COURSE_FULL_GRID=1 $(PYTHON) -m pytest -n 2 -q tests/test_kernels_attention.py
+	@COURSE_FULL_GRID=1 $(TEST) tests/test_kernels_attention.py
 
 .PHONY: student
 student: $(READY)  ## copy the course without outputs, solutions and tests, for handing out: make student DIR=folder
@@ -91,6 +93,23 @@ notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 
 .PHONY: picture
 picture: $(READY)  ## redraw the map of the course that the README shows
 	@$(PYTHON) -m course_lib.course_map
+
+HUB := $(dir $(READY)).hub-ready
+$(HUB): $(READY) deploy/package-lock.json
+	@echo "installing JupyterHub and its proxy (once)"
+	@$(PIP) -c requirements.lock -e '.[hub]'
+	@command -v npm >/dev/null || $(PIP) -c requirements.lock -e '.[web]'
+	@$(PYTHON) -m course_lib.web deploy
+	@touch $@
+
+.PHONY: hub
+hub: $(READY) $(HUB)  ## serve the lectures to a class with JupyterHub: make hub CLASS=class.txt; deploy/README.md tells how
+	@test -f "$(CLASS)" || { echo "which class? make hub CLASS=class.txt, a file with the name of an account on each line"; exit 1; }
+	@COURSE_HUB_CLASS="$(abspath $(CLASS))" $(PYTHON) -m jupyterhub -f deploy/jupyterhub_config.py $(HUB_FLAGS)
+
+.PHONY: test-hub
+test-hub: $(READY) $(HUB)  ## thirty students on a real JupyterHub of this machine, about ten minutes; needs root, leaves nothing behind
+	@COURSE_REQUIRE_HUB=1 COURSE_RECORD=$(RECORD) $(PYTHON) tests/private_accounts.py $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_hub.py
 
 WEB := course_lib/web/node_modules/.package-lock.json
 $(WEB): course_lib/web/package-lock.json | $(READY)
@@ -122,7 +141,7 @@ lint: $(READY)  ## ruff on code and notebooks, mypy
 .PHONY: lock
 lock:  ## resolve pyproject.toml anew into requirements.lock; PINS="torch==2.13.0 …" holds some back
 	@rm -rf .venv-lock && python3 -m venv .venv-lock
-	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PINS) -e '.[dev]'
+	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PINS) -e '.[dev,hub,web]'
 	@.venv-lock/bin/python -m pip freeze --exclude-editable | grep -vE '^(nvidia|cuda)-' | sed 's/+cpu$$//; s/+cu[0-9]*$$//' > requirements.lock
 	@rm -rf .venv-lock
 	@echo "requirements.lock: $$(wc -l < requirements.lock) packages"
@@ -137,5 +156,5 @@ test-latest:  ## run all tests with the newest versions that pyproject.toml allo
 
 .PHONY: clean
 clean:  ## remove environments, caches and build files
-	rm -rf .venv .venv-* build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(READY) .venv .venv-* course_lib/web/node_modules deploy/node_modules site build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

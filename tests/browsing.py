@@ -1,5 +1,6 @@
 """A real Chromium, and JupyterLab over a copy of the lectures: the fixtures of the browser tests."""
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -8,12 +9,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from course_lib import notebooks
+from course_lib import notebooks, slides
 from course_lib.widgets.clickable import Clickable, styles
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -35,15 +37,41 @@ def browser() -> Iterator:
         chromium.close()
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def served(
+    command: list[str], address: str, log: Path, seconds: float = 60, **settings: Any
+) -> Iterator[subprocess.Popen]:
+    """Start a server, wait until ``address`` answers with success, and stop it at the end; its words go to ``log``."""
+    with log.open("w") as written:
+        server = subprocess.Popen(command, stdout=written, stderr=subprocess.STDOUT, **settings)
+    try:
+        end = time.monotonic() + seconds
+        while True:
+            assert server.poll() is None, log.read_text()
+            try:
+                urllib.request.urlopen(address, timeout=seconds).close()
+                break
+            except OSError:
+                assert time.monotonic() < end, log.read_text()
+                time.sleep(0.25)
+        yield server
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """JupyterLab on loopback over a copy of the lectures: (address, token)."""
     root = tmp_path_factory.mktemp("lab")
     shutil.copytree(notebooks.NOTEBOOKS, root / "notebooks")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    token = secrets.token_hex(16)
+    port, token = free_port(), secrets.token_hex(16)
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root"]
     command += [
         f"--IdentityProvider.token={token}",
@@ -54,21 +82,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
         "JUPYTERLAB_SETTINGS_DIR": str(root / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(root / "workspaces"),
     }
-    with (root / "log").open("w") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, env=settings)
     address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(240):
-            try:
-                urllib.request.urlopen(f"{address}/api/kernelspecs?token={token}", timeout=5).close()
-                break
-            except OSError:
-                assert server.poll() is None, (root / "log").read_text()
-                time.sleep(0.25)
+    with served(command, f"{address}/api/kernelspecs?token={token}", root / "log", env=settings):
         yield address, token
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
 
 
 def page_timeout() -> type[Exception]:
@@ -114,15 +130,13 @@ def idle(page) -> None:
 
 
 @pytest.fixture
-def show(browser, tmp_path: Path):
-    """Open pictures on a page of their own, from a file, with the network cut; console errors and requests fail the test."""
-    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 720})
+def open_file(browser) -> Iterator[Callable]:
+    """Open a page from a file on a projector with the network cut; console errors and requests fail the test."""
+    context = browser.new_context(offline=True, viewport={"width": slides.WIDTH, "height": slides.HEIGHT})
     complaints: list[str] = []
 
-    def open_page(*pictures: Clickable, text: str | None = None):
-        path = tmp_path / "page.html"
-        body = "\n".join(picture.page_html() for picture in pictures)
-        path.write_text(text or f"<!DOCTYPE html><meta charset=utf-8><style>{styles()}</style>{body}", encoding="utf-8")
+    def opened(path: Path, text: str):
+        path.write_text(text, encoding="utf-8")
         page = context.new_page()
         page.set_default_timeout(10_000)
         page.on("console", lambda message: complaints.append(f"console: {message.text}"))
@@ -131,6 +145,18 @@ def show(browser, tmp_path: Path):
         page.goto(path.as_uri())
         return page
 
-    yield open_page
+    yield opened
     context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def show(open_file, tmp_path: Path) -> Callable:
+    """Open pictures on a page of their own, as `open_file` does."""
+
+    def open_page(*pictures: Clickable, text: str | None = None):
+        body = "\n".join(picture.page_html() for picture in pictures)
+        plain = f"<!DOCTYPE html><meta charset=utf-8><style>{styles()}</style>{body}"
+        return open_file(tmp_path / "page.html", text or plain)
+
+    return open_page

@@ -4,6 +4,7 @@ import os
 
 import pytest
 import torch
+from browsing import browser, lab, open_file, show  # noqa: F401 - the fixtures of the browser tests
 
 from course_lib import runtime
 

@@ -1,7 +1,7 @@
 """Lectures in JupyterLab in a real Chromium: run all cells, click, type, move a slider, use the keys, read the change."""
 
 import pytest
-from browsing import browser, idle, lab, open_and_run  # noqa: F401 - fixtures
+from browsing import idle, open_and_run
 
 from course_lib import notebooks
 
@@ -18,7 +18,7 @@ def no_errors(page) -> None:
     assert page.locator(".course-clickable, .course-explorer").count() > 0
 
 
-def test_the_first_lecture_is_served_and_its_first_explorer_moves(browser, lab) -> None:  # noqa: F811
+def test_the_first_lecture_is_served_and_its_first_explorer_moves(browser, lab) -> None:
     page = open_and_run(browser, lab, notebooks.lectures()[0])
     assert page.locator(".Toastify__toast").count() == 0, "JupyterLab asks whether to fetch news"
     explorer = page.locator(".course-explorer").first
@@ -31,28 +31,28 @@ def test_the_first_lecture_is_served_and_its_first_explorer_moves(browser, lab) 
     page.close()
 
 
-def test_lecture_02_takes_typed_scores(browser, lab) -> None:  # noqa: F811
+def test_lecture_02_takes_typed_scores(browser, lab) -> None:
     page = open_and_run(browser, lab, lecture("02"))
     stepper = page.locator(".course-clickable").first
     stepper.scroll_into_view_if_needed()
     stepper.get_by_label("one step forward").first.click()
-    stepper.get_by_text("(m, l) = (3, 1.000)").wait_for()
+    stepper.get_by_text("(m, ℓ) = (3, 1.000)").wait_for()
     stepper.locator(".stepper").focus()
     page.keyboard.press("End")
-    stepper.get_by_text("(m, l) = (5, 1.203)").wait_for()
+    stepper.get_by_text("(m, ℓ) = (5, 1.203)").wait_for()
 
     field = stepper.get_by_label("scores", exact=True)
     field.fill("1, 1")
     stepper.locator(".stepper").focus()
     page.keyboard.press("End")
-    stepper.get_by_text("(m, l) = (1, 2.000)").wait_for()
+    stepper.get_by_text("(m, ℓ) = (1, 2.000)").wait_for()
     field.fill("1, abc")
     stepper.get_by_role("alert").filter(has_text="‘abc’ is not a number; type for example 3, 2, 5, 1").wait_for()
     no_errors(page)
     page.close()
 
 
-def test_lecture_03_shows_the_terms_of_a_clicked_tile(browser, lab) -> None:  # noqa: F811
+def test_lecture_03_shows_the_terms_of_a_clicked_tile(browser, lab) -> None:
     page = open_and_run(browser, lab, lecture("03"))
     picture = page.locator(".course-clickable").first
     picture.scroll_into_view_if_needed()
@@ -64,7 +64,7 @@ def test_lecture_03_shows_the_terms_of_a_clicked_tile(browser, lab) -> None:  # 
     page.close()
 
 
-def test_lecture_06_counts_the_writes_of_both_orders(browser, lab) -> None:  # noqa: F811
+def test_lecture_06_counts_the_writes_of_both_orders(browser, lab) -> None:
     page = open_and_run(browser, lab, lecture("06"))
     picture = page.locator(".course-clickable").first
     picture.scroll_into_view_if_needed()

@@ -1,5 +1,6 @@
 """The files that build containers: linted, without rights, and in step with the project."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -8,16 +9,21 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from classroom import BLOCK, PAGE, told
+
+from course_lib import data
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
-def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
+@pytest.mark.parametrize("name", ["Dockerfile", "deploy/kubernetes.Dockerfile"])
+def test_hadolint_finds_nothing(name: str) -> None:
     hadolint = Path(sys.executable).parent / "hadolint"
     if not hadolint.exists():
         pytest.skip("hadolint has no package for this system")
-    done = subprocess.run([hadolint, ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
+    done = subprocess.run([hadolint, ROOT / name], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
@@ -52,3 +58,41 @@ def test_what_no_image_needs_is_left_out() -> None:
             ["git", "ls-files", "site", "build"], cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout
     )
+
+
+def test_repo2docker_builds_from_the_environment_and_installs_what_make_installs() -> None:
+    from repo2docker.buildpacks import CondaBuildPack
+
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    pip = environment["dependencies"][-1]["pip"]
+    assert " ".join(pip[::-1]) == "-c requirements.lock -e .[dev]"
+    assert "$(PIP) -c requirements.lock -e '.[dev]'" in (ROOT / "Makefile").read_text()
+    pack = CondaBuildPack("base")
+    pack.platform = "linux/amd64"
+    with contextlib.chdir(ROOT):
+        assert pack.detect()
+        steps = pack.render({})
+    assert f"python={pack.python_version}" in environment["dependencies"]
+    copied, built = steps.index("COPY --chown=1000:1000 src/ ${REPO_DIR}/"), steps.index('--file "environment.yml"')
+    assert copied < built  # pip finds the course and its lock where it runs
+    assert re.findall(r"^USER (.*)$", steps, re.MULTILINE)[-1] == "${NB_USER}"
+
+
+def test_the_clusters_files_name_what_is_there() -> None:
+    values = yaml.safe_load((ROOT / "deploy/kubernetes.yaml").read_text())
+    workdir = re.search(r"^WORKDIR (.*)$", DOCKERFILE, re.MULTILINE)[1]  # type: ignore[index]
+    python, script = values["singleuser"]["cmd"]
+    assert python == f"{workdir}/.venv/bin/python"
+    assert (ROOT / Path(script).relative_to(workdir)).is_file()
+    user = re.search(r"--uid (\d+) (\w+)", DOCKERFILE)
+    assert user is not None
+    assert (values["singleuser"]["uid"], values["singleuser"]["storage"]["homeMountPath"]) == (
+        int(user[1]),
+        f"/home/{user[2]}",
+    )
+
+
+def test_the_page_on_servers_tells_what_was_measured() -> None:
+    found = BLOCK.search(PAGE.read_text(encoding="utf-8"))
+    assert found is not None
+    assert found[0] == told(data.measured("cpu-x86_64", "class_of_thirty"))

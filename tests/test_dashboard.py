@@ -1,11 +1,8 @@
 """A lecture's widgets alone, served by Voilà, in a real Chromium."""
 
-import socket
-import subprocess
-
 import nbformat
 import pytest
-from browsing import browser, page_timeout  # noqa: F401 - a fixture
+from browsing import free_port, served
 
 from course_lib import dashboard, notebooks
 
@@ -28,25 +25,13 @@ def test_a_dashboard_runs_all_code_and_shows_widgets_under_their_headings() -> N
 
 
 @pytest.mark.browser
-def test_it_is_served_and_a_slider_moves(browser, tmp_path) -> None:  # noqa: F811
+def test_it_is_served_and_a_slider_moves(browser, tmp_path) -> None:
     path = tmp_path / LECTURE.name
     nbformat.write(dashboard.dashboard(nbformat.read(LECTURE, 4)), path)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with (tmp_path / "log").open("w") as log:
-        command = dashboard.command(path, "--no-browser", f"--port={port}")
-        server = subprocess.Popen(command, stdout=log, stderr=log)
+    address = f"http://127.0.0.1:{(port := free_port())}/"
     page = browser.new_page(viewport={"width": 1280, "height": 900})
-    try:
-        for _ in range(120):
-            try:
-                page.goto(f"http://127.0.0.1:{port}/", timeout=120_000)
-                break
-            except Exception as error:
-                assert server.poll() is None, (tmp_path / "log").read_text()
-                assert "REFUSED" in str(error)
-                page.wait_for_timeout(250)
+    with served(dashboard.command(path, "--no-browser", f"--port={port}"), address, tmp_path / "log", seconds=120):
+        page.goto(address, timeout=120_000)
         page.wait_for_selector(".course-explorer .noUi-handle", timeout=120_000)
         assert page.locator(".course-explorer").count() == widgets("[interactive figure")
         assert page.locator(".course-clickable").count() == widgets("[clickable picture]")
@@ -57,7 +42,4 @@ def test_it_is_served_and_a_slider_moves(browser, tmp_path) -> None:  # noqa: F8
         page.keyboard.press("ArrowRight")
         page.wait_for_function("([old]) => document.querySelector('.course-explorer img').src !== old", arg=[before])
         page.screenshot(path=str(tmp_path / "dashboard.png"), full_page=True)
-    finally:
-        page.close()
-        server.terminate()
-        server.wait(timeout=30)
+    page.close()

@@ -3,15 +3,11 @@
 import os
 import re
 import secrets
-import socket
-import subprocess
-import time
-import urllib.request
 from collections.abc import Iterator
 
 import nbformat
 import pytest
-from browsing import browser, page_timeout  # noqa: F401 - a fixture
+from browsing import free_port, page_timeout, served
 
 from course_lib import notebooks, present, slides
 
@@ -67,30 +63,15 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("hall")
     for path in notebooks.lectures():
         environment = present.prepare(folder, path)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    token = secrets.token_hex(16)
+    port, token = free_port(), secrets.token_hex(16)
     flags = ["--no-browser", f"--port={port}", f"--IdentityProvider.token={token}", "--expose-app-in-browser"]
-    with (folder / "log").open("w") as log:
-        command = present.command(folder, notebooks.lectures()[0].name, *flags)
-        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-    try:
-        for _ in range(240):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/api/kernelspecs?token={token}", timeout=5).close()
-                break
-            except OSError:
-                assert server.poll() is None, (folder / "log").read_text()
-                time.sleep(0.25)
+    command = present.command(folder, notebooks.lectures()[0].name, *flags)
+    with served(command, f"http://127.0.0.1:{port}/api/kernelspecs?token={token}", folder / "log", env=environment):
         yield f"http://127.0.0.1:{port}/doc/workspaces/{{0:.2}}/tree/{{0}}?token={token}"
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
 
 
 @pytest.fixture
-def show(browser, hall):  # noqa: F811
+def show(browser, hall):
     """Open a lecture as the projector shows it."""
     opened = []
 

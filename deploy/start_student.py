@@ -1,0 +1,41 @@
+"""What JupyterHub starts for a student, with the student's rights: limits, then the lectures, then the server."""
+
+import os
+import resource
+import shutil
+import sys
+from pathlib import Path
+
+COURSE = Path(__file__).resolve().parents[1]
+
+
+def limit(memory: int, processes: int) -> None:
+    """Bytes of each process, and how many processes and threads a student may have; neither can be raised again."""
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def bring_lectures(home: Path) -> None:
+    """Copy the lectures that are not in ``home/notebooks`` yet. What a student has is never written over."""
+    folder = home / "notebooks"
+    folder.mkdir(exist_ok=True)
+    for lecture in sorted((COURSE / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+        if not (folder / lecture.name).exists():
+            shutil.copyfile(lecture, folder / lecture.name)
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    home = Path.home()
+    os.chdir(home)
+    if processes := os.environ.get("COURSE_HUB_PROCESSES"):  # in a container of its own a student needs no such limit
+        limit(int(os.environ["MEM_LIMIT"]), int(processes))
+    bring_lectures(home)
+    os.environ["COURSE_PROGRESS"] = str(home / ".progress.json")
+    runtime = home / ".run"  # a short name: a kernel's socket takes 107 characters at most
+    runtime.mkdir(exist_ok=True)
+    os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)
+    settings = f"--LabApp.app_settings_dir={COURSE / '.jupyter'}"
+    server = str(Path(sys.executable).with_name("jupyterhub-singleuser"))
+    os.execv(server, [server, settings, *sys.argv[1:]])
