@@ -72,11 +72,7 @@ def _check(q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: fl
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.stride(2) >= 2**24:
             raise ValueError(f"{name} has strides {list(x.stride())}; rows lie too far apart: pass {name}.contiguous()")
-    checks.one_of("causal", causal, (False, True))
-    if isinstance(causal_offset, bool) or not isinstance(causal_offset, int):
-        raise TypeError(f"causal_offset is {causal_offset!r}; pass a whole number, for example k.shape[2] - q.shape[2]")
-    if causal_offset and not causal:
-        raise ValueError(f"causal_offset is {causal_offset} but causal is False; pass causal=True with it")
+    checks.causal_mask(causal, causal_offset)
     if scale is not None and not math.isfinite(scale):
         raise ValueError(f"scale is {scale}; pass a finite number, or None for 1/√D")
     if softcap is not None and not 0 < softcap < math.inf:

@@ -25,9 +25,12 @@ def one_of(name: str, value: Any, choices: Sequence[Any]) -> Any:
     return value
 
 
-def float_tensor(name: str, x: Any, ndim: int | None = None, look_inside: bool = True) -> torch.Tensor:
+def float_tensor(
+    name: str, x: Any, ndim: int | None = None, look_inside: bool = True, finite: bool = False
+) -> torch.Tensor:
     """Return ``x`` if it is a non-empty floating-point tensor (of ``ndim`` dimensions, if given) without NaN or +inf.
 
+    ``finite=True`` refuses -inf, too, which as a score is a masked entry.
     ``look_inside=False`` leaves the values unread, as kernel launchers must: reading them would cost a pass over memory.
     """
     if not isinstance(x, torch.Tensor):
@@ -42,6 +45,8 @@ def float_tensor(name: str, x: Any, ndim: int | None = None, look_inside: bool =
         raise ValueError(f"{name} is on the meta device and holds no numbers; pass a tensor on a CPU or GPU")
     if look_inside and bool(torch.isnan(x).any()):
         raise ValueError(f"{name} contains NaN; remove it first, for example with torch.nan_to_num")
+    if look_inside and finite and bool(torch.isinf(x).any()):
+        raise ValueError(f"{name} contains an infinity; pass finite numbers, for example torch.nan_to_num({name})")
     if look_inside and bool((x == float("inf")).any()):
         raise ValueError(
             f"{name} contains +inf, which has no softmax; pass finite numbers (or -inf for a masked entry)"
@@ -96,8 +101,29 @@ def attention_shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple
     return q.shape[0], k.shape[0], q.shape[1], v.shape[1]
 
 
-def attention_inputs(q: Any, k: Any, v: Any) -> tuple[int, int, int, int]:
+def attention_inputs(q: Any, k: Any, v: Any, finite: bool = False) -> tuple[int, int, int, int]:
     """Check one head's q [Nq, d], k [Nk, d], v [Nk, dv], values included; return (Nq, Nk, d, dv)."""
     for name, x in (("q", q), ("k", k), ("v", v)):
-        float_tensor(name, x, ndim=2)
+        float_tensor(name, x, ndim=2, finite=finite)
     return attention_shapes(q, k, v)
+
+
+def causal_mask(causal: Any, causal_offset: Any) -> None:
+    """TypeError unless ``causal`` is True or False and the offset a whole number; ValueError for an offset without a mask."""
+    if not isinstance(causal, bool):
+        raise TypeError(f"causal is {causal!r}; pass True or False")
+    if isinstance(causal_offset, bool) or not isinstance(causal_offset, int):
+        raise TypeError(f"causal_offset is {causal_offset!r}; pass a whole number, for example k.shape[2] - q.shape[2]")
+    if causal_offset and not causal:
+        raise ValueError(f"causal_offset is {causal_offset} but causal is False; pass causal=True with it")
+
+
+def grouped_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+    """ValueError unless q is [B, H, Nq, D], k and v are [B, Hk, Nk, D], and H is a multiple of Hk; of one dtype and device."""
+    same_kind(q=q, k=k, v=v)
+    same_shape(k=k, v=v)
+    (b, h, _, d), (b_k, h_k, _, d_k) = q.shape, k.shape
+    if (b, d) != (b_k, d_k) or h_k == 0 or h % h_k:
+        raise ValueError(
+            f"q is {list(q.shape)} but k is {list(k.shape)}; batch and head size must be equal, q's heads a multiple of k's"
+        )

@@ -3,6 +3,7 @@
 import html
 from typing import NamedTuple
 
+from course_lib import checks
 from course_lib.data import claims
 
 
@@ -23,6 +24,7 @@ class Verdict(NamedTuple):
 
     @property
     def word(self) -> str:
+        """The verdict: 'confirmed', 'refuted' or 'true in part'."""
         supporting = sum(finding.supports for finding in self.findings)
         return "confirmed" if supporting == len(self.findings) else "refuted" if supporting == 0 else "true in part"
 
@@ -45,8 +47,7 @@ class Verdict(NamedTuple):
 
 def verdict(claim: str, *findings: tuple[str, bool]) -> Verdict:
     """Judge the claim with this id ('C1') by (what was observed, does it support the claim?) pairs."""
-    if claim not in claims():
-        raise ValueError(f"claim is {claim!r}; choose one of {', '.join(map(repr, claims()))} (data/claims.csv)")
+    checks.one_of("claim", claim, list(claims()))
     if not findings:
         raise ValueError(f"no findings for {claim}; pass at least one (text, supports) pair")
     row = claims()[claim]

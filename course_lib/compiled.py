@@ -70,8 +70,8 @@ def matrix(rows: int, cols: int, dtype: torch.dtype = torch.float16, heads: int 
 def inspect(launcher: Callable[..., Any], *args: Any, arch: int = 90, **kwargs: Any) -> Compiled:
     """Compile the (last) kernel that ``launcher(*args, **kwargs)`` launches, for sm_80 or sm_90.
 
-    Raises ValueError for another architecture, the launcher's own errors for bad arguments, CompileError if the
-    compiler gives up, KernelsUnavailableError without Triton. The first answer takes seconds; it is cached.
+    Raises ValueError for another architecture and a launcher that launches nothing, the launcher's own errors for bad
+    arguments, CompileError if the compiler gives up, KernelsUnavailableError without Triton. The first answer takes seconds; it is cached.
     """
     return inspect_all([(launcher, args, kwargs)], arch)[0]
 
@@ -99,7 +99,7 @@ def inspect_all(
 
 
 def _cache_path() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flash-attention-course" / "compiled.json"
+    return runtime.cache_folder() / "compiled.json"
 
 
 def _read_cache() -> dict[str, list[Any]]:
@@ -191,6 +191,8 @@ def _child(question: Path, answer: Path) -> None:
         caught.clear()
         try:
             launcher(*args, **kwargs)
+            if not caught:
+                raise ValueError(f"launcher is {launcher.__name__}, which launched no kernel; pass one that does")
             results.append(library._compile(*caught[-1], arch))
         except Exception as error:
             plain = isinstance(error, ValueError | TypeError | library.CompileError)

@@ -32,6 +32,7 @@ class Flops(NamedTuple):
 
     @property
     def total(self) -> int:
+        """Of products and softmax together."""
         return self.matmul + self.softmax
 
 
@@ -45,21 +46,24 @@ class Operations(NamedTuple):
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes moved between HBM and SRAM, per tensor."""
+    """Bytes moved between HBM and SRAM by the tensor's name: read from HBM, and written to it."""
 
     reads: dict[str, int]
     writes: dict[str, int]
 
     @property
     def read_bytes(self) -> int:
+        """Bytes read from HBM, of all tensors together."""
         return sum(self.reads.values())
 
     @property
     def write_bytes(self) -> int:
+        """Bytes written to HBM, of all tensors together."""
         return sum(self.writes.values())
 
     @property
     def total_bytes(self) -> int:
+        """Bytes in both directions."""
         return self.read_bytes + self.write_bytes
 
     def times(self, count: int) -> "Traffic":
@@ -129,13 +133,11 @@ def standard_attention_traffic(
     return Traffic(reads, writes={"S": n * n_k * e, "P": n * n_k * e, "O": n * d_v * e})
 
 
-def compulsory_traffic(
-    n: int, d: int, dtype: str | torch.dtype = "fp32", n_k: int | None = None, d_v: int | None = None
-) -> Traffic:
+def compulsory_traffic(n: int, d: int, dtype: str | torch.dtype = "fp32") -> Traffic:
     """What no algorithm can avoid: Q, K and V read once, O written once."""
-    n, n_k, d, d_v = _shape(n, d, n_k, d_v)
-    e = element_bytes(dtype)
-    return Traffic(reads={"Q": n * d * e, "K": n_k * d * e, "V": n_k * d_v * e}, writes={"O": n * d_v * e})
+    n, _, d, _ = _shape(n, d, None, None)
+    size = n * d * element_bytes(dtype)
+    return Traffic(reads={"Q": size, "K": size, "V": size}, writes={"O": size})
 
 
 def _visited(n: int, block_m: int, block_n: int | None, causal: bool) -> list[tuple[int, int]]:
@@ -187,7 +189,6 @@ def flash_v2_traffic(
     block_m: int,
     dtype: str | torch.dtype = "fp32",
     n_k: int | None = None,
-    d_v: int | None = None,
     *,
     block_n: int | None = None,
     causal: bool = False,
@@ -198,11 +199,13 @@ def flash_v2_traffic(
     K and V stream past each of the ⌈n / block_m⌉ blocks of Q; O is written once. The Lite and Online kernels, too.
     ``causal`` skips the blocks of keys above the diagonal and needs block_n; ``lse`` adds the writing of L (line 15).
     """
-    n, n_k, d, d_v = _shape(n, d, n_k, d_v)
+    n, n_k, d, _ = _shape(n, d, n_k, None)
     e, t = element_bytes(dtype), _blocks(n, block_m, "block_m")
+    if causal and n_k != n:
+        raise ValueError(f"n_k is {n_k} and n is {n}; a causal count needs n_k = n: leave n_k out")
     key_rows = sum(keys for _, keys in _visited(n, block_m, block_n, causal)) if causal else t * n_k
-    writes = {"O": n * d_v * e} | ({"L": n * max(4, e)} if lse else {})
-    return Traffic(reads={"Q": n * d * e, "K": key_rows * d * e, "V": key_rows * d_v * e}, writes=writes)
+    writes = {"O": n * d * e} | ({"L": n * max(4, e)} if lse else {})
+    return Traffic(reads={"Q": n * d * e, "K": key_rows * d * e, "V": key_rows * d * e}, writes=writes)
 
 
 ORDERS = ("V1", "running", "V2")
@@ -285,7 +288,8 @@ def flash_v1_blocks(sram_elements: int, d: int) -> tuple[int, int]:
 def attention_memory(n: int, d: int, dtype: str | torch.dtype = "fp32", algorithm: str = "standard") -> int:
     """Bytes of HBM that one head must allocate besides its inputs.
 
-    'standard': the scores S and the probabilities P, [n, n] each; 'flash': the output O [n, d] alone.
+    'standard': the scores S and the probabilities P, [n, n] each; 'flash': the output O [n, d] alone. It is the source's
+    count (data/reported/attention_gpu.csv), which leaves O out of 'standard'.
     """
     n, _, d, _ = _shape(n, d, None, None)
     checks.one_of("algorithm", algorithm, ["standard", "flash"])
@@ -296,7 +300,7 @@ def intensity(flops: Flops | float, traffic: Traffic | float) -> float:
     """Arithmetic intensity: floating-point operations for each byte of HBM traffic."""
     work = flops.total if isinstance(flops, Flops) else flops
     moved = traffic.total_bytes if isinstance(traffic, Traffic) else traffic
-    if moved <= 0:
+    if not moved > 0:
         raise ValueError(f"traffic is {moved} bytes; pass a positive number of bytes")
     return work / moved
 
@@ -309,10 +313,12 @@ class Time(NamedTuple):
 
     @property
     def seconds(self) -> float:
+        """The prediction: the longer of the two times."""
         return max(self.compute, self.memory)
 
     @property
     def bound(self) -> str:
+        """'compute' or 'memory', whichever takes longer; 'compute' if both take the same time."""
         return "compute" if self.compute >= self.memory else "memory"
 
 
@@ -320,11 +326,14 @@ def time_on(gpu: Gpu, flops: Flops | float, traffic: Traffic | float, dtype: str
     """Roofline time on ``gpu``: all work at the peak rate of ``dtype``, or all bytes at the peak HBM bandwidth."""
     work = flops.total if isinstance(flops, Flops) else flops
     moved = traffic.total_bytes if isinstance(traffic, Traffic) else traffic
+    for name, value in (("flops", work), ("traffic", moved)):
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{name} is {value}; pass a number of at least 0")
     return Time(compute=work / gpu.flops_per_s(dtype), memory=moved / gpu.hbm_bytes_per_s)
 
 
 def attainable(gpu: Gpu, intensity: float, dtype: str) -> float:
     """The roofline: operations a second that ``gpu`` can reach at this intensity, min(peak, intensity × bandwidth)."""
-    if intensity <= 0:
+    if not intensity > 0:
         raise ValueError(f"intensity is {intensity}; pass a positive number of FLOP per byte")
     return min(gpu.flops_per_s(dtype), intensity * gpu.hbm_bytes_per_s)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from course_lib import checks
+
 DATA = Path(__file__).resolve().parents[1] / "data"
 
 
@@ -16,29 +18,32 @@ class DataError(ValueError):
     """A table in ``data/`` is broken; the message names file, line and field."""
 
 
-def text(s: str) -> str:
+def as_text(s: str) -> str:
+    """A field that must not be empty; as it is. Raises ValueError, as all converters do."""
     if not s.strip():
         raise ValueError("is empty")
     return s
 
 
-def positive(s: str) -> float:
+def as_positive(s: str) -> float:
+    """A finite number above 0."""
     x = float(s)
     if not 0 < x < float("inf"):
         raise ValueError("is not a positive number")
     return x
 
 
-def positive_int(s: str) -> int:
+def as_count(s: str) -> int:
+    """A whole number of at least 1."""
     x = int(s)
     if x < 1:
         raise ValueError("is not a whole number of at least 1")
     return x
 
 
-def rate(s: str) -> float | None:
+def as_rate(s: str) -> float | None:
     """A peak rate, or None where the hardware does not have the format."""
-    return positive(s) if s else None
+    return as_positive(s) if s else None
 
 
 def read_table(path: Path, schema: Mapping[str, Callable[[str], Any]], key: str) -> list[dict[str, Any]]:
@@ -121,9 +126,7 @@ class Gpu:
             "bf16": self.bf16_tflops,
             "fp8": self.fp8_tflops,
         }
-        if dtype not in rates:
-            raise ValueError(f"dtype is {dtype!r}; choose one of {', '.join(map(repr, rates))}")
-        tflops = rates[dtype]
+        tflops = rates[checks.one_of("dtype", dtype, list(rates))]
         if tflops is None:
             has = ", ".join(repr(name) for name, value in rates.items() if value is not None)
             raise ValueError(f"the {self.name} has no {dtype} tensor-core rate; choose one of {has}")
@@ -134,7 +137,7 @@ class Gpu:
         return self.flops_per_s(dtype) / self.hbm_bytes_per_s
 
 
-_CONVERT: dict[Any, Callable[[str], Any]] = {str: text, float: positive, int: positive_int, float | None: rate}
+_CONVERT: dict[Any, Callable[[str], Any]] = {str: as_text, float: as_positive, int: as_count, float | None: as_rate}
 
 
 @functools.cache
@@ -146,45 +149,41 @@ def gpus() -> dict[str, Gpu]:
 
 def gpu(name: str) -> Gpu:
     """One GPU by name; raises ValueError listing the names for one that is not in the table."""
-    if name not in gpus():
-        raise ValueError(f"gpu is {name!r}; choose one of {', '.join(map(repr, gpus()))} (data/gpus.csv)")
-    return gpus()[name]
+    return gpus()[checks.one_of("gpu", name, list(gpus()))]
 
 
 _REPORTED: dict[str, dict[str, Callable[[str], Any]]] = {
     "attention_gpu": {
-        "n": positive_int,
-        "d": positive_int,
-        "pytorch_ms": positive,
-        "flash_ms": positive,
-        "pytorch_mb": positive,
-        "flash_mb": positive,
-        "source": text,
+        "n": as_count,
+        "d": as_count,
+        "pytorch_ms": as_positive,
+        "flash_ms": as_positive,
+        "pytorch_mb": as_positive,
+        "flash_mb": as_positive,
+        "source": as_text,
     },
-    "attention_error": {"n": positive_int, "lite": positive, "online": positive, "source": text},
-    "eight_bit_error": {"way": text, "rms_error": positive, "source": text},
+    "attention_error": {"n": as_count, "lite": as_positive, "online": as_positive, "source": as_text},
+    "eight_bit_error": {"way": as_text, "rms_error": as_positive, "source": as_text},
     "full_stack": {
-        "n": positive_int,
-        "d": positive_int,
-        "python_autograd_ms": positive,
-        "python_raw_ms": positive,
-        "cpp_ms": positive,
-        "pytorch_gpu_ms": positive,
-        "lite_ms": positive,
-        "source": text,
+        "n": as_count,
+        "d": as_count,
+        "python_autograd_ms": as_positive,
+        "python_raw_ms": as_positive,
+        "cpp_ms": as_positive,
+        "pytorch_gpu_ms": as_positive,
+        "lite_ms": as_positive,
+        "source": as_text,
     },
-    "intensity": {"n": positive_int, "d": positive_int, "standard": positive, "flash": positive, "source": text},
-    "memory_prices": {"memory": text, "gb": positive, "usd": positive, "source": text},
-    "sources": {"key": text, "title": text, "kind": text},
+    "intensity": {"n": as_count, "d": as_count, "standard": as_positive, "flash": as_positive, "source": as_text},
+    "memory_prices": {"memory": as_text, "gb": as_positive, "usd": as_positive, "source": as_text},
+    "sources": {"key": as_text, "title": as_text, "kind": as_text},
 }
 
 
 @functools.cache
 def reported(name: str) -> list[dict[str, Any]]:
     """The rows of ``data/reported/<name>.csv``: what a source reports, with the source's key in column ``source``."""
-    if name not in _REPORTED:
-        raise ValueError(f"name is {name!r}; choose one of {', '.join(map(repr, _REPORTED))} (data/reported)")
-    schema = _REPORTED[name]
+    schema = _REPORTED[checks.one_of("name", name, list(_REPORTED))]
     path = DATA / "reported" / f"{name}.csv"
     rows = read_table(path, schema, key=next(iter(schema)))
     if "source" in schema:
@@ -199,15 +198,14 @@ def reported(name: str) -> list[dict[str, Any]]:
 
 def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
     """One column of rows as a list; raises ValueError listing the columns for one that is not there."""
-    if not rows or name not in rows[0]:
-        raise ValueError(f"column is {name!r}; choose one of {', '.join(map(repr, rows[0] if rows else []))}")
+    checks.one_of("column", name, list(rows[0]) if rows else [])
     return [row[name] for row in rows]
 
 
 @functools.cache
 def claims() -> dict[str, dict[str, str]]:
     """The claims ledger by id: source, lecture, the claim, the experiment that tests it."""
-    schema = dict.fromkeys(("id", "source", "lecture", "claim", "experiment"), text)
+    schema = dict.fromkeys(("id", "source", "lecture", "claim", "experiment"), as_text)
     return {row["id"]: row for row in read_table(DATA / "claims.csv", schema, key="id")}
 
 

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import torch
 
+from course_lib import checks
+
 
 class Format(NamedTuple):
     """1 sign bit, ``exponent`` and ``mantissa`` bits. ``finite``: no infinities, one NaN pattern at the top (e4m3)."""
@@ -62,9 +64,7 @@ FORMATS = {
 
 def format_of(name: str) -> Format:
     """A format by name; raises ValueError listing the names for one that is not known."""
-    if name not in FORMATS:
-        raise ValueError(f"format is {name!r}; choose one of {', '.join(map(repr, FORMATS))}")
-    return FORMATS[name]
+    return FORMATS[checks.one_of("format", name, list(FORMATS))]
 
 
 def rounded(x: torch.Tensor, name: str, toward_zero: bool = False) -> torch.Tensor:
@@ -94,6 +94,8 @@ def bits(x: float, name: str) -> tuple[str, str, str]:
     Raises ValueError for an unknown format or where x rounds to no number of it.
     """
     f = format_of(name)
+    if math.isnan(x):
+        raise ValueError("x is nan, which has no bits of its own; pass a number")
     y = float(rounded(torch.tensor(float(x), dtype=torch.float64), name))
     if not math.isfinite(y):
         raise ValueError(f"x is {x}; the largest {name} number is {f.largest:g}")
@@ -105,8 +107,10 @@ def bits(x: float, name: str) -> tuple[str, str, str]:
 
 
 def step_at(x: float, name: str) -> float:
-    """The distance between neighbouring numbers of a format at |x|; inf beyond the largest."""
+    """The distance between neighbouring numbers of a format at |x|; inf beyond the largest. Raises ValueError for NaN."""
     f = format_of(name)
+    if math.isnan(x):
+        raise ValueError("x is nan; pass a number")
     if abs(x) > f.largest:
         return math.inf
     return max(2.0 ** (math.frexp(x)[1] - 1) if x else 0.0, f.smallest_normal) * f.epsilon

@@ -5,6 +5,7 @@ import math
 import os
 import platform
 import random
+import re
 import statistics
 import subprocess
 import time
@@ -33,7 +34,7 @@ def progress(items: Iterable[T], label: str) -> Iterable[T]:
 
 
 def max_error(x: torch.Tensor, oracle: torch.Tensor) -> float:
-    """max |x - oracle| in float64; inf if x holds a NaN or an infinity that the oracle does not."""
+    """max |x - oracle| in float64, equal infinities counted as 0; inf if there is a NaN or another infinity."""
     return _error(x, oracle, lambda difference: float(difference.abs().max()))
 
 
@@ -45,7 +46,8 @@ def rms_error(x: torch.Tensor, oracle: torch.Tensor) -> float:
 def _error(x: torch.Tensor, oracle: torch.Tensor, reduce: Callable[[torch.Tensor], float]) -> float:
     if x.shape != oracle.shape:
         raise ValueError(f"x has shape {list(x.shape)} but oracle has {list(oracle.shape)}; they must be equal")
-    value = reduce(x.double().cpu() - oracle.double().cpu())
+    a, b = x.double().cpu(), oracle.double().cpu()
+    value = reduce(torch.where(a == b, 0.0, a - b))
     return math.inf if math.isnan(value) else value
 
 
@@ -117,35 +119,40 @@ def seconds(
     microseconds, is left out; ``call`` must not synchronise. Without a GPU it changes nothing.
     """
     checks.positive_int("repeats", repeats)
+    if warm_up < 0:
+        raise ValueError(f"warm_up is {warm_up}; pass a number of calls of at least 0")
     for _ in range(warm_up):
         call()
     if wall or not torch.cuda.is_available():
         samples = _wall_samples(call, repeats)
     elif graph:
-        replay, count = _captured(call, at_least=1e-3)
+        replay, count = _repeated(call, at_least=1e-3)
         samples = [sample / count for sample in _gpu_samples(replay, repeats)]
     else:
         samples = _gpu_samples(call, repeats)
     return _timing(samples)
 
 
-def seconds_in_turns(calls: Mapping[str, Callable[[], Any]], rounds: int = 15, turn: float = 6e-3) -> dict[str, Timing]:
+def seconds_in_turns(
+    calls: Mapping[str, Callable[[], Any]], rounds: int = 15, turn: float = 6e-3, graph: bool = True
+) -> dict[str, Timing]:
     """Time several calls against each other on a GPU: each gets a short turn, round after round, in ever new order.
 
     A GPU under load draws more power, grows hot, and lowers its clock. One after another, the first call would meet a cool
     GPU and the last a hot one; in turns of one fixed order, each would meet what its forerunner left (measured: up to
-    7 % for one and the same kernel). Each turn replays a CUDA graph that fills about ``turn`` seconds.
+    7 % for one and the same kernel). Each turn replays a CUDA graph that fills about ``turn`` seconds; with ``graph=False``
+    it makes the calls one after another, for what cannot be captured.
     """
     checks.positive_int("rounds", rounds)
     order = random.Random(0)
     for call in calls.values():
         call()
-    captured = {name: _captured(call, at_least=turn) for name, call in calls.items()}
+    repeated = {name: _repeated(call, turn, graph) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
-        for name in order.sample(list(captured), len(captured)):
-            replay, count = captured[name]
-            samples[name].append(_gpu_samples(replay, 1)[0] / count)
+        for name in order.sample(list(repeated), len(repeated)):
+            several, count = repeated[name]
+            samples[name].append(_gpu_samples(several, 1)[0] / count)
     return {name: _timing(values) for name, values in samples.items()}
 
 
@@ -156,15 +163,21 @@ def _timing(samples: list[float]) -> Timing:
     return Timing(middle, low, high)
 
 
-def _captured(call: Callable[[], Any], at_least: float) -> tuple[Callable[[], Any], int]:
-    """The replay of a graph that holds enough calls to take ``at_least`` so many seconds, 50 at most; and their number."""
+def _repeated(call: Callable[[], Any], at_least: float, graph: bool = True) -> tuple[Callable[[], Any], int]:
+    """What makes enough calls to take ``at_least`` so many seconds, 50 at most, from a graph or one by one; and their number."""
     count = max(1, min(50, round(at_least / statistics.median(_gpu_samples(call, 3)))))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+
+    def calls() -> None:
         for _ in range(count):
             call()
-    graph.replay()
-    return graph.replay, count
+
+    if not graph:
+        return calls, count
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        calls()
+    captured.replay()
+    return captured.replay, count
 
 
 def _wall_samples(call: Callable[[], Any], repeats: int) -> list[float]:
@@ -193,6 +206,15 @@ def _gpu_samples(call: Callable[[], Any], repeats: int) -> list[float]:
 # --- records ---
 
 
+def _cpu() -> str:
+    """The processor's own name, where Linux tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def device_slug() -> str:
     """The folder name of this device's records: 'nvidia-h200', or 'cpu-x86_64'."""
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu-{platform.machine()}"
@@ -213,11 +235,14 @@ def provenance(command: str) -> dict[str, Any]:
         versions["triton"] = version("triton")
     except PackageNotFoundError:
         versions["triton"] = "none"
+    if torch.cuda.is_available():
+        versions["cudnn"] = str(torch.backends.cudnn.version())
     made: dict[str, Any] = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": command,
         "commit": os.environ.get("COURSE_COMMIT") or _output("git", "-C", str(DATA), "rev-parse", "--short", "HEAD"),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
+        "cpu": f"{_cpu()}, {os.cpu_count()} cores",
         "versions": versions,
     }
     if torch.cuda.is_available():
@@ -233,13 +258,25 @@ def provenance(command: str) -> dict[str, Any]:
 
 
 def record(name: str, rows: list[dict[str, Any]], command: str, folder: Path | None = None) -> Path:
-    """Write ``rows`` with their provenance to data/measured/<device>/<name>.json and return the path."""
+    """Write ``rows`` with their provenance to data/measured/<device>/<name>.json and return the path.
+
+    Raises ValueError, and leaves an older record as it is, for what ``data.measured`` would not read.
+    """
+    if not re.fullmatch(r"\w+", name):
+        raise ValueError(f"name is {name!r}; pass letters, digits and underscores only, as in 'forward_ladder'")
     if not rows:
         raise ValueError(f"rows is empty; nothing to record under {name!r}")
+    for number, row in enumerate(rows):
+        if set(row) != set(rows[0]):
+            raise ValueError(f"row {number} has fields {sorted(row)}; pass those of row 0, {sorted(rows[0])}")
+        for field, value in row.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"field {field!r} of row {number} is {value}; pass a finite number")
     path = (folder or DATA / "measured") / device_slug() / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join("  " + json.dumps(row) for row in rows)
-    path.write_text(
+    partial = path.with_suffix(".partial")
+    partial.write_text(
         f'{{"provenance": {json.dumps(provenance(command), indent=1)},\n"rows": [\n{lines}\n]}}\n', encoding="utf-8"
     )
-    return path
+    return partial.replace(path)

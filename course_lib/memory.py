@@ -16,14 +16,12 @@ results that replace a tile of the same size, as they would in a kernel, need no
 """
 
 import contextlib
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from types import FrameType
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
@@ -70,6 +68,7 @@ class View:
 
     @property
     def data(self) -> torch.Tensor:
+        """The part itself, [rows, columns] or [rows] of a vector; writing to it writes to HBM, and is not counted."""
         rows, cols = slice(*self.rows), slice(*self.cols)
         return self.tensor.data[rows] if self.tensor.data.dim() == 1 else self.tensor.data[rows, cols]
 
@@ -117,7 +116,11 @@ class Memory:
     # --- HBM ---
 
     def hbm(self, name: str, data: torch.Tensor) -> HBMTensor:
-        """Place ``data`` ([n] or [n, d], floating point) in HBM under ``name``; this costs no traffic."""
+        """Place ``data`` ([n] or [n, d], floating point, on the CPU) in HBM under ``name``; this costs no traffic."""
+        if isinstance(data, torch.Tensor) and data.device.type != "cpu":
+            raise ValueError(
+                f"{name} is on {data.device}; the simulated memory works on the CPU: pass a tensor there, for example {name}.cpu()"
+            )
         checks.float_tensor(name, data)
         if data.dim() > 2:
             raise ValueError(f"{name} has shape {list(data.shape)}; pass a vector [n] or a matrix [n, d]")
@@ -213,6 +216,9 @@ class Memory:
 
     def work(self, flops: int, kind: Kind) -> None:
         """Count floating-point operations of the given kind."""
+        checks.one_of("kind", kind, get_args(Kind))
+        if flops < 0:
+            raise ValueError(f"flops is {flops}; pass a number of at least 0")
         self._record("compute", "", None, 0, flops=flops, kind=kind)
 
     # --- what happened, all of it read off the trace ---
@@ -231,6 +237,7 @@ class Memory:
 
     @property
     def resident_bytes(self) -> int:
+        """What is in SRAM now."""
         return sum(self._resident.values())
 
     @property
@@ -251,15 +258,6 @@ class Memory:
             rows.append(row)
         rows.append(["total", "", "", traffic.read_bytes, "", "", traffic.write_bytes, ""])
         return Table(headers, rows)
-
-    def save_trace(self, path: str | Path) -> None:
-        """Write the trace as JSON: the SRAM's size, the tensors' shapes and dtypes, and the events in order."""
-        tensors = {
-            t.name: {"shape": list(t.data.shape), "dtype": str(t.data.dtype).removeprefix("torch.")}
-            for t in self.tensors.values()
-        }
-        content = {"sram_bytes": self.sram_bytes, "tensors": tensors, "events": [asdict(event) for event in self.trace]}
-        Path(path).write_text(json.dumps(content), encoding="utf-8")
 
     # --- inside ---
 

@@ -27,10 +27,10 @@ def lectures() -> list[Path]:
 def lecture(number: str) -> Path:
     """The notebook of '05', '5' or '05_flash_online.ipynb'. Raises ValueError for what is no lecture."""
     known = {path.name[:2]: path for path in lectures()}
-    digits = number[:2].zfill(2)
-    if digits not in known:
+    digits = re.fullmatch(r"(\d\d?)(_.*)?", number)
+    if digits is None or digits[1].zfill(2) not in known:
         raise ValueError(f"lecture is {number!r}; pass one of {', '.join(known)}")
-    return known[digits]
+    return known[digits[1].zfill(2)]
 
 
 def about(path: Path) -> dict[str, Any]:

@@ -5,6 +5,8 @@ import math
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from course_lib import checks
+
 FUSED = {"FA2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
 
 
@@ -16,12 +18,15 @@ def _scores(q: torch.Tensor, k: torch.Tensor, causal: bool) -> torch.Tensor:
 
 
 def plain_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> torch.Tensor:
-    """Attention by torch's own operators, [..., N, d]: S and P go through memory, and S is freed before P V."""
+    """Attention by torch's own operators, [..., N, d]: S and P go through memory, and S is freed before P V.
+
+    ``causal`` aligns the first query with the first key.
+    """
     return torch.softmax(_scores(q, k, causal), dim=-1) @ v
 
 
 def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """torch's own fused attention, [N, d] or [H, N, d]; which kernel it takes is torch's choice."""
+    """torch's own fused attention without a mask, [N, d] or [H, N, d]; which kernel it takes is torch's choice."""
     heads = q.dim() == 3
     q, k, v = (x[None] if heads else x[None, None] for x in (q, k, v))
     o = torch.nn.functional.scaled_dot_product_attention(q, k, v)
@@ -29,6 +34,9 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
 
 
 def fused(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    """One of the fused attentions that torch brings for GPUs, by its name in FUSED; [B, H, N, d], 16-bit."""
-    with sdpa_kernel(FUSED[name]):
+    """One of the fused attentions that torch brings for GPUs, by its name in FUSED; [B, H, N, d], 16-bit.
+
+    ``causal`` aligns the first query with the first key. Raises ValueError for an unknown name.
+    """
+    with sdpa_kernel(FUSED[checks.one_of("name", name, list(FUSED))]):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)

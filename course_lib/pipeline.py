@@ -134,6 +134,8 @@ def _turn(task: _Task) -> tuple[int, int, int]:
 
 def idle_fraction(spans: list[Span]) -> float:
     """The share of the whole time in which the tensor cores do nothing."""
+    if not spans:
+        raise ValueError("spans is empty; pass a timeline, for example simulate()")
     work = sorted((s.start, s.end) for s in spans if s.kind in TENSOR)
     busy = reached = 0.0
     for start, end in work:
@@ -146,6 +148,9 @@ def loads(work: Sequence[float], workers: int, queue: bool) -> list[float]:
     """How long each of ``workers`` is busy with ``work``, in this order: worker w takes pieces w, w + workers, … or, with a
     queue, whoever is free takes the next. The longest decides when all is done."""
     checks.positive_int("workers", workers)
+    for i, length in enumerate(work):
+        if not 0 <= length < float("inf"):
+            raise ValueError(f"piece {i} of work is {length!r}; pass a duration of at least 0")
     busy = [0.0] * workers
     for i, length in enumerate(work):
         busy[min(range(workers), key=busy.__getitem__) if queue else i % workers] += length

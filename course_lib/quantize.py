@@ -42,11 +42,13 @@ def quantise(x: torch.Tensor, format: str = "e4m3", per: str = "tensor", block: 
     ``per`` is what shares a scale: the 'tensor', a 'block' of rows (the last may be shorter), or a 'row'. Numbers that are
     all 0 have scale 1. Raises ValueError for an unknown format or ``per``, for infinities and NaN, TypeError for another dtype.
     """
-    checks.float_tensor("x", x)
+    checks.float_tensor("x", x, finite=True)
+    if x.dim() < 2:
+        raise ValueError(f"x has shape {list(x.shape)}; pass rows [..., N, d], for example x[None]")
     checks.one_of("per", per, SCALES)
     checks.positive_int("block", block)
     limit = largest(format)
-    *_, n, _ = x.shape
+    n = x.shape[-2]
     size = {"tensor": n, "block": min(block, n), "row": 1}[per]
     padded = torch.nn.functional.pad(x, (0, 0, 0, -n % size)).unflatten(-2, (-1, size))  # [..., blocks, size, d]
     top = padded.abs().amax(dim=(-2, -1), keepdim=True) if per != "tensor" else padded.abs().max()
@@ -97,9 +99,16 @@ def hadamard(x: torch.Tensor) -> torch.Tensor:
     return butterflies(x)[-1]
 
 
+def _check_sign(sign: torch.Tensor) -> None:
+    checks.float_tensor("sign", sign, ndim=1)
+    if bool((sign.abs() != 1).any()):
+        raise ValueError(f"sign holds other numbers than +1 and -1; pass signs, for example signs({len(sign)})")
+
+
 def rotate(x: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
     """x [..., d] times M = diag(sign) · Hadamard / √d. M Mᵀ = 1, so rotated q and k have the same products."""
-    checks.float_tensor("x", x)
+    checks.float_tensor("x", x, finite=True)
+    _check_sign(sign)
     if sign.shape != x.shape[-1:]:
         raise ValueError(
             f"sign has shape {list(sign.shape)}; pass {list(x.shape[-1:])}, for example signs({x.shape[-1]})"
@@ -112,7 +121,8 @@ def folded(weight: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
 
     Only where nothing stands between the map and the product of q and k: a rotary embedding does not commute with it.
     """
-    checks.float_tensor("weight", weight, ndim=2)
+    checks.float_tensor("weight", weight, ndim=2, finite=True)
+    _check_sign(sign)
     d = len(sign)
     if weight.shape[0] % d:
         raise ValueError(f"weight has {weight.shape[0]} rows; pass a multiple of the head size {d}")
@@ -150,8 +160,9 @@ def eight_bit_attention(
 
     Q, K and V have scales ``per`` tensor, block or row; with ``sign`` Q and K are rotated first. P is at most 1 and needs
     no scale of its own but the format's: it is multiplied by 2^8 for e4m3 (2^15, 127) before it is rounded, as small weights matter.
+    Raises ValueError for shapes that do not match, infinities and NaN, TypeError for other dtypes than float32 and float64.
     """
-    _, n_k, d, _ = checks.attention_shapes(q, k, v)
+    _, n_k, d, _ = checks.attention_inputs(q, k, v, finite=True)
     if sign is not None:
         q, k = rotate(q, sign), rotate(k, sign)
     q, k, v = (quantise(x, format, per, block).restored for x in (q, k, v))

@@ -5,6 +5,7 @@
 (registers an SM); FlashAttention-3 (arXiv 2407.08608), section 3.1 and appendix B.3.
 """
 
+import math
 from typing import NamedTuple
 
 from course_lib import checks
@@ -49,10 +50,10 @@ def tiles(d: int, block_n: int = 128, in_flight: int = 2, rows: int = 64) -> dic
     for name, value in (("d", d), ("block_n", block_n), ("rows", rows)):
         checks.positive_int(name, value)
     checks.one_of("in_flight", in_flight, (1, 2, 3))
-    s = rows * block_n // 128
-    need = {"O": rows * d // 128, "S": s}
+    s = math.ceil(rows * block_n / 128)
+    need = {"O": math.ceil(rows * d / 128), "S": s}
     if in_flight > 1:
-        need["P"] = s // 2
+        need["P"] = math.ceil(s / 2)
     if in_flight > 2:
         need["next S"] = s
     return need

@@ -25,15 +25,17 @@ def rounded_attention(
     ``inputs``: the format of Q, K and V; ``scores``: of Q Kᵀ, as a kernel that stores it would round it; ``weights``: of P
     before the product with V; ``sums``: of l and the accumulator after every block. Everything else is float32.
     ``toward_zero`` cuts bits off where inputs and weights are rounded, as tensor cores do that are given fp32 numbers.
-    Raises ValueError for unknown formats and shapes that do not match.
+    Raises ValueError for unknown formats, infinities, NaN and shapes that do not match, TypeError for another dtype.
     """
-    _, n_k, d, _ = checks.attention_shapes(q, k, v)
+    _, n_k, d, _ = checks.attention_inputs(q, k, v, finite=True)
+    if q.dtype != torch.float32:
+        raise TypeError(f"q, k and v are {q.dtype}; pass float32, for example q.float()")
     checks.positive_int("block", block)
     for name in (inputs, scores, weights, sums):
         format_of(name)
-    q, k, v = (rounded(x.float(), inputs, toward_zero) for x in (q, k, v))
-    m = torch.full((len(q), 1), -math.inf)
-    l, acc = torch.zeros(len(q), 1), torch.zeros(len(q), v.shape[1])
+    q, k, v = (rounded(x, inputs, toward_zero) for x in (q, k, v))
+    m = q.new_full((len(q), 1), -math.inf)
+    l, acc = q.new_zeros(len(q), 1), q.new_zeros(len(q), v.shape[1])
     for start in range(0, n_k, block):
         s = rounded(q @ k[start : start + block].T, scores) / math.sqrt(d)
         m_new = torch.maximum(m, s.amax(dim=1, keepdim=True))

@@ -14,6 +14,7 @@ import platform
 import random
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import torch
@@ -103,6 +104,11 @@ def architecture(device: torch.device | None = None) -> int:
 def multiprocessors(device: torch.device | None = None) -> int:
     """The number of SMs of the GPU; 132, an H200's, where there is none."""
     return torch.cuda.get_device_properties(device).multi_processor_count if lane() == "GPU" else 132
+
+
+def cache_folder() -> Path:
+    """Where compiled things are kept: flash-attention-course in $XDG_CACHE_HOME or ~/.cache. It need not exist."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flash-attention-course"
 
 
 def require_kernels() -> None:

@@ -2,8 +2,10 @@
 
 Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (arXiv 1805.02867), Algorithms 1 to 3.
 
-Every function takes a Python list (or a list of rows) or a floating-point tensor; the softmax runs over the last
-dimension, and all leading dimensions are rows of a batch. Lists are computed in float64 and come back as lists.
+Scores are a floating-point tensor; the softmax runs over the last dimension, and all leading dimensions are rows of a
+batch. ``naive``, ``offline``, ``online``, ``online_states`` and ``average`` also take a Python list (or a list of rows),
+``correction``, ``merge`` and ``log_sum_exp`` numbers and lists: they are computed in float64 and come back as such.
+Values are always a tensor [n, dv].
 
 A row of nothing but -inf (every key masked) keeps the state m = -inf, l = 0, has log-sum-exp -inf, and its softmax
 is all zeros. NaN and +inf are refused.
@@ -62,6 +64,16 @@ def _row(x: Numbers, name: str = "x") -> tuple[torch.Tensor, bool]:
     return t, was_list
 
 
+def _values(x: torch.Tensor, values: Any) -> torch.Tensor:
+    """``values`` [n, dv], checked against the scores x [..., n]."""
+    checks.float_tensor("values", values, ndim=2, finite=True)
+    if values.shape[0] != x.shape[-1]:
+        raise ValueError(f"x has {x.shape[-1]} scores but values has {values.shape[0]} rows; pass one value per score")
+    if values.device != x.device:
+        raise ValueError(f"x is on {x.device} but values is on {values.device}; pass values.to({str(x.device)!r})")
+    return values
+
+
 def _stats_dtype(x: torch.Tensor, stats_dtype: torch.dtype | None) -> torch.dtype:
     """Half-precision rows keep m and l in float32, as the kernels do, unless told otherwise."""
     if stats_dtype is not None:
@@ -96,7 +108,7 @@ def correction(m_old: Numbers, m_new: Numbers) -> Any:
 
 
 def naive(x: Numbers) -> Any:
-    """e^x / Σ e^x as the formula stands, in x's own dtype: overflows to inf/inf = NaN for large x (row S5)."""
+    """e^x / Σ e^x as the formula stands, in x's own dtype: overflows to inf/inf = NaN for large x."""
     t, was_list = _row(x)
     e = torch.exp(t)
     out = e / e.sum(dim=-1, keepdim=True)
@@ -122,6 +134,8 @@ def normalise(s: torch.Tensor, state: State) -> torch.Tensor:
 def start(x: Numbers, values: torch.Tensor | None = None, stats_dtype: torch.dtype | None = None) -> State:
     """The state before anything was seen: m = -inf, l = 0 (and o = 0), one per row of x [..., n] (values [n, dv])."""
     t, _ = _row(x)
+    if values is not None:
+        _values(t, values)
     dtype = _stats_dtype(t, stats_dtype)
     m = torch.full(t.shape[:-1], -torch.inf, dtype=dtype, device=t.device)
     o = None if values is None else torch.zeros(*t.shape[:-1], values.shape[-1], dtype=dtype, device=t.device)
@@ -134,11 +148,11 @@ def update(state: State, x: torch.Tensor, values: torch.Tensor | None = None) ->
     m_new = max(m, max x);  l_new = l · e^(m - m_new) + Σ e^(x - m_new);  o likewise.
     Source: arXiv 1805.02867, Algorithm 3, lines 4 and 5, for a block of any length.
     """
-    x = checks.float_tensor("x", x)
+    checks.float_tensor("x", x)
     if (values is None) != (state.o is None):
         raise ValueError("the state and the block must both have values or both have none; begin with start(x, values)")
-    if values is not None and values.shape[0] != x.shape[-1]:
-        raise ValueError(f"x has {x.shape[-1]} scores but values has {values.shape[0]} rows; pass one value per score")
+    if values is not None:
+        _values(x, values)
     s = x.to(state.m.dtype)
     m = torch.maximum(state.m, s.amax(dim=-1))
     p, c = weights(s, m), _factor(state.m, m)
@@ -155,6 +169,10 @@ def merge(a: State, b: State) -> State:
     if (a.o is None) != (b.o is None):
         raise ValueError("one state has an o and the other has none; build both with values or both without")
     was_tensor = isinstance(a.m, torch.Tensor)
+    if isinstance(b.m, torch.Tensor) != was_tensor or not (was_tensor or a.o is None):
+        raise TypeError(
+            "merge takes two states of tensors, or two of numbers or lists without an o; build both from tensors"
+        )
     am, bm, al, bl = (x if was_tensor else torch.tensor(x, dtype=torch.float64) for x in (a.m, b.m, a.l, b.l))
     if am.shape != bm.shape:
         raise ValueError(f"the states have shapes {list(am.shape)} and {list(bm.shape)}; merge states of the same rows")
@@ -204,13 +222,11 @@ def online(x: Numbers, block: int = 1, stats_dtype: torch.dtype | None = None) -
     return out.tolist() if was_list else out
 
 
-def average(x: torch.Tensor, values: torch.Tensor, block: int = 1) -> torch.Tensor:
+def average(x: Numbers, values: torch.Tensor, block: int = 1) -> torch.Tensor:
     """The average of values [n, dv] under softmax(x), x [..., n], in one pass of blocks: [..., dv], no weight kept."""
     checks.positive_int("block", block)
-    checks.float_tensor("values", values, ndim=2)
-    if values.shape[0] != _row(x)[0].shape[-1]:
-        raise ValueError(f"x has {x.shape[-1]} scores but values has {values.shape[0]} rows; pass one value per score")
-    state = start(x, values)
-    for x_block, v_block in zip(x.split(block, dim=-1), values.split(block)):
+    t, _ = _row(x)
+    state = start(t, values)
+    for x_block, v_block in zip(t.split(block, dim=-1), values.split(block)):
         state = update(state, x_block, v_block)
     return output(state).to(values.dtype)

@@ -2,9 +2,8 @@
 
 import base64
 import io
-import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib
@@ -229,16 +228,24 @@ _BYTE_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 def bytes_text(n: float) -> str:
     """Bytes for reading, in powers of ten: 4,194,304 -> '4.19 MB'."""
-    power = 0 if n < 1 else min(int(math.log10(n) / 3), len(_BYTE_UNITS) - 1)
-    return f"{n / 1000**power:.3g} {_BYTE_UNITS[power]}"
+    return _in_unit([(n / 1000**power, unit) for power, unit in enumerate(_BYTE_UNITS)])
 
 
 def seconds_text(s: float) -> str:
     """Seconds for reading: 0.00042 -> '420 µs'."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if s >= size:
-            return f"{s / size:.3g} {unit}"
-    return f"{s / 1e-9:.3g} ns"
+    return _in_unit([(s / size, unit) for unit, size in (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0))])
+
+
+def _in_unit(choices: Sequence[tuple[float, str]]) -> str:
+    """Three digits in the first unit in which they, rounded, stay below 1,000; whole numbers in the last one if none does."""
+    value, unit = next((c for c in choices if float(f"{c[0]:.3g}") < 1000), choices[-1])
+    return f"{value:.3g} {unit}" if value < 999.5 else f"{value:,.0f} {unit}"
+
+
+def bar_places(groups: int, bars: int) -> list[tuple[list[float], float]]:
+    """For each of ``bars`` bars of a group: where it stands in each of ``groups`` groups at 0, 1, …, and its width."""
+    width = 0.8 / bars
+    return [([x + (i - (bars - 1) / 2) * width for x in range(groups)], width * 0.92) for i in range(bars)]
 
 
 def kind_label(ax: Axes, kind: str) -> None:

@@ -6,7 +6,10 @@ from typing import Any
 
 
 class Table:
-    """Rows under headers; whole numbers are grouped in thousands, numbers are right-aligned."""
+    """Rows under headers; whole numbers are grouped in thousands, numbers are right-aligned.
+
+    Cells are numbers or text, units included ('0.25 MB'). Raises ValueError for a row that is not as long as the headers.
+    """
 
     def __init__(self, headers: Sequence[str], rows: Sequence[Sequence[Any]]):
         for row in rows:

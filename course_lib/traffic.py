@@ -68,10 +68,10 @@ class _Listener:
     def _complaint(self, kind: str, region: _Region | None, first: int, last: int, element_bytes: int) -> str:
         if region is None:
             region = min(self.regions, key=lambda r: min(abs(r.begin - first), abs(r.end - first)))
-        before, beyond = region.begin - first, last + element_bytes - region.end
-        where = f"{before // element_bytes} elements before" if before > 0 else f"{beyond // element_bytes} beyond"
+        before, beyond = (x // element_bytes for x in (region.begin - first, last + element_bytes - region.end))
+        where = f"{before} elements before its beginning" if before > 0 else f"{beyond} elements beyond its end"
         verb = {"read": "reads", "written": "writes"}[kind]
-        return f"the kernel {verb} outside of {region.name}: up to {where} its end; check the mask and the strides"
+        return f"the kernel {verb} outside of {region.name}: up to {where}; check the mask and the strides"
 
 
 @contextlib.contextmanager

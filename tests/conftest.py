@@ -5,8 +5,12 @@ import os
 import pytest
 import torch
 from browsing import browser, lab, open_file, show  # noqa: F401 - the fixtures of the browser tests
+from hypothesis import settings
 
 from course_lib import runtime
+
+settings.register_profile("course", deadline=None)  # a busy machine is slow, not wrong
+settings.load_profile("course")
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from course_lib import algorithms, checks, cost, reference
 from course_lib.memory import SRAMOverflow
 
-settings.register_profile("course", deadline=None)
-settings.load_profile("course")
 SIZE = st.integers(1, 40)
 BLOCK = st.none() | st.integers(1, 45)
 DTYPES = [torch.float16, torch.float32, torch.float64]
@@ -50,6 +48,56 @@ def test_softmax_passes(n, block) -> None:
     torch.testing.assert_close(fused.output, oracle @ v)
     assert fused.memory.traffic().reads == {"x": n * 8, "V": n * 3 * 8}
     assert fused.memory.traffic().writes == {"O": 3 * 8}
+
+
+@pytest.mark.parametrize("function", [algorithms.offline_softmax, algorithms.online_softmax])
+@pytest.mark.parametrize("n", [5_000, 70_000])
+def test_halves_are_summed_in_float32(function, n) -> None:
+    """In fp16 the sum would stall at 2048, and beyond 65,504 be infinite."""
+    x = torch.zeros(n, dtype=torch.float16)
+    y = function(x, 1_000).output
+    assert y.dtype == torch.float16
+    torch.testing.assert_close(y.double(), reference.softmax(x), rtol=1e-3, atol=6e-8)
+
+
+ONE_HEAD = [torch.randn(8, 4) for _ in range(3)]
+LIMITED = {
+    "standard_attention": ONE_HEAD,
+    **{
+        name: [*ONE_HEAD, 2, 2]
+        for name in (
+            "lite_attention",
+            "online_attention",
+            "flash_v1",
+            "flash_running",
+            "flash_v2",
+            "linear_v1",
+            "linear_v2",
+        )
+    },
+    **{
+        name: [*ONE_HEAD, torch.randn(8, 4), torch.randn(8), torch.randn(8, 4), 2, 2]
+        for name in ("backward_keys_outside", "backward_queries_outside", "backward_two_passes")
+    },
+    "standard_matmul": [torch.randn(8, 4), torch.randn(4, 8)],
+    "tiled_matmul": [torch.randn(8, 4), torch.randn(4, 8), 2, 2, 2],
+    "offline_softmax": [torch.randn(8), 4],
+    "online_softmax": [torch.randn(8), 4],
+    "softmax_average": [torch.randn(8), torch.randn(8, 3), 4],
+}
+
+
+def test_each_algorithm_is_limited_below() -> None:
+    assert set(LIMITED) == set(algorithms.__all__) - {"Gradients", "Run", "blocks"}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_each_algorithm_keeps_to_the_sram_that_it_is_given(name) -> None:
+    algorithm, arguments = getattr(algorithms, name), LIMITED[name]
+    peak = algorithm(*arguments).memory.peak_bytes
+    assert algorithm(*arguments, sram_bytes=peak).memory.peak_bytes == peak
+    with pytest.raises(SRAMOverflow, match=r"needs .* B, but SRAM has .* B and holds .* B too many"):
+        algorithm(*arguments, sram_bytes=peak - 1)
 
 
 def test_a_row_that_is_all_masked_is_zeros_in_each_version() -> None:

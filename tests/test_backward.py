@@ -1,11 +1,10 @@
 """The backward pass in three loop orders: gradients against float64, bytes by formula, simulated memory and kernels."""
 
-from importlib.metadata import version
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rule import COUNTS
 
 from course_lib import algorithms, attention, cost, reference, runtime
 from course_lib.traffic import traffic
@@ -28,7 +27,7 @@ def oracle(q, k, v, do, causal):
     return (o.detach(), torch.logsumexp(s, dim=-1).detach(), *gradients)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(1, 30), st.integers(1, 10), st.integers(1, 35), st.integers(1, 35), st.booleans(),
     st.sampled_from([torch.float16, torch.float32, torch.float64]),
@@ -75,10 +74,8 @@ def test_bad_input(algorithm) -> None:
 
 
 @pytest.mark.kernel
-@pytest.mark.skipif(
-    version("triton").startswith("3.6") or runtime.lane() == "GPU",
-    reason="counted in the interpreter of Triton 3.7 or later, with the blocks of that lane",
-)
+@COUNTS
+@pytest.mark.skipif(runtime.lane() == "GPU", reason="counted with the blocks of the interpreter lane")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("n", "d"), [(64, 16), (100, 32), (129, 40)])
 def test_attention_moves_what_the_formulas_say(n, d, causal) -> None:

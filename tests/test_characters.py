@@ -44,5 +44,5 @@ def test_what_is_refused() -> None:
         characters.train(sdpa, "abc", steps=1, **SIZES)
     with pytest.raises(ValueError, match="width is 16 and heads is 3"):
         characters.train(sdpa, TEXT, steps=1, **SIZES | {"heads": 3})
-    with pytest.raises(ValueError, match="steps"):
+    with pytest.raises(ValueError, match="steps is 0; pass a whole number of at least 1"):
         characters.train(sdpa, TEXT, steps=0, **SIZES)

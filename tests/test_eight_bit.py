@@ -247,7 +247,7 @@ def made(x: torch.Tensor) -> operands.Operands:
         ),
         (lambda x: eight_bit.forward(x), TypeError, "x is a Tensor; pass what quantise"),
         (lambda x: eight_bit.forward(made(x), True, 1.5), TypeError, "causal_offset is 1.5"),
-        (lambda x: eight_bit.forward(made(x), False, 5), ValueError, "causal_offset is 5 without a mask"),
+        (lambda x: eight_bit.forward(made(x), False, 5), ValueError, "causal_offset is 5 but causal is False"),
         (lambda x: eight_bit.forward(made(x), apart=False), ValueError, "apart is False and kernel None"),
         (lambda x: eight_bit.forward(made(x)._replace(n_k=200)), ValueError, "n_k is 200"),
         (lambda x: eight_bit.forward(made(x)._replace(k=made(x[:, :, :10]).k)), ValueError, "n_k is 20"),
@@ -255,7 +255,7 @@ def made(x: torch.Tensor) -> operands.Operands:
         (
             lambda x: eight_bit.forward(made(x)._replace(q=made(x).k._replace(values=made(x).q.values.mT))),
             ValueError,
-            "q",
+            r"q.values is not contiguous from an address that is a multiple of 16; pass q.values.clone\(\)",
         ),
         (
             lambda x: eight_bit.forward(made(x)._replace(v=made(x).v._replace(top=made(x).v.top.double()))),

@@ -4,6 +4,7 @@ import ast
 import inspect
 import linecache
 import math
+import sys
 import time
 
 import nbclient
@@ -68,7 +69,7 @@ def test_wrong_answers_are_rejected_each_with_its_own_diagnosis(exercise: Exerci
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
-def test_the_oracle_does_not_use_the_solution_and_texts_are_whole(exercise: Exercise) -> None:
+def test_texts_are_whole_and_the_oracle_answers_twice_alike(exercise: Exercise) -> None:
     assert exercise.level in (1, 2, 3)
     assert len(exercise.hints) == 3
     assert all(h.strip() for h in exercise.hints)
@@ -77,6 +78,18 @@ def test_the_oracle_does_not_use_the_solution_and_texts_are_whole(exercise: Exer
         assert not differs(exercise.expected(*case.args), exercise.expected(*case.args), exercise.tolerance)
     for diagnosis in exercise.wrong:
         assert not diagnosis.endswith(".")
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
+def test_the_oracle_does_not_use_the_solution(exercise: Exercise, monkeypatch) -> None:
+    cases = list(exercise.cases())
+    monkeypatch.delattr("course_lib.exercises.solutions", raising=False)
+    for name in ("course_lib.exercises.solutions", f"course_lib.exercises.solutions.{exercise.name}"):
+        monkeypatch.setitem(sys.modules, name, None)  # an import of it raises
+    with pytest.raises(ModuleNotFoundError, match=r"import of course_lib\.exercises\.solutions"):
+        exercise.solution  # noqa: B018
+    for case in cases:
+        exercise.expected(*case.args)
 
 
 def test_with_the_solutions_put_in_all_lectures_exercises_pass() -> None:

@@ -21,5 +21,12 @@ def test_weights(folded, scale) -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="the number of columns of s is 48; pass a power of two"):
         softmax_weights(torch.ones(2, 48, device=runtime.device()), 1.0, True)
-    with pytest.raises((TypeError, ValueError), match="s"):
-        softmax_weights(torch.ones(2, dtype=torch.int64, device=runtime.device()), 1.0, True)
+    s = torch.ones(2, 64, device=runtime.device())
+    with pytest.raises(
+        TypeError, match=r"s has dtype torch.int64; pass floating-point numbers, for example s.float\(\)"
+    ):
+        softmax_weights(s.long(), 1.0, True)
+    with pytest.raises(TypeError, match=r"s is torch.float16; pass float32, for example s.float\(\)"):
+        softmax_weights(s.half(), 1.0, True)
+    with pytest.raises(ValueError, match=r"scale is nan; pass a finite number, for example 0\.125"):
+        softmax_weights(s, float("nan"), True)

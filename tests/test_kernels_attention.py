@@ -8,6 +8,7 @@ import torch
 from rule import FLOOR, INPUTS, allowed, inputs
 
 from course_lib import algorithms, compiled, data, measure, reference, runtime
+from course_lib.kernels import check_reach
 from course_lib.kernels.lite import flash_lite
 from course_lib.kernels.matmul import tiled_matmul
 from course_lib.kernels.online import flash_online
@@ -155,6 +156,31 @@ def test_bad_matmul_input() -> None:
         tiled_matmul(X, X.T.contiguous(), block_k=8)
     with pytest.raises(TypeError, match=r"a is torch.float32 but b is torch.float16"):
         tiled_matmul(X, X.T.contiguous().half())
+
+
+def test_what_lies_beyond_32_bits_is_refused() -> None:
+    far = torch.empty_strided((3, 16), (2**30, 1), device="meta")
+    near = torch.empty(3, 16, device="meta")
+    check_reach("k", far[:2])
+    with pytest.raises(
+        ValueError,
+        match=r"k has shape \[3, 16\] and strides \[1073741824, 1\]: its last element is number 2,147,483,664, and this "
+        r"kernel counts to 2,147,483,648; pass fewer rows, or rows without gaps, k.contiguous\(\)",
+    ):
+        flash_online(near, far, near)
+    with pytest.raises(ValueError, match=r"b has shape .* its last element is number 2,147,483,664"):
+        tiled_matmul(near[:, :3], far)
+    tall = torch.empty(46_341, 1, device="meta")
+    with pytest.raises(ValueError, match=r"c has shape .* its last element is number 2,147,488,281"):
+        tiled_matmul(tall, tall.T)
+
+
+def test_more_tiles_than_a_grid_takes_are_refused() -> None:
+    with pytest.raises(
+        ValueError,
+        match="b has 1,048,576 columns and block_n is 16; pass blocks of which 65,535 cover the columns, or fewer columns",
+    ):
+        tiled_matmul(torch.ones(1, 1, device=DEVICE), torch.ones(1, 2**20, device=DEVICE), block_n=16)
 
 
 def test_bf16_runs_on_a_gpu_and_is_refused_with_the_reason_on_the_interpreter() -> None:

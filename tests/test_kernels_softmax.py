@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from course_lib import reference, runtime
+from course_lib.kernels import softmax as library
 from course_lib.kernels.softmax import offline_softmax, online_softmax, softmax_average
 
 pytestmark = pytest.mark.kernel
@@ -76,6 +77,35 @@ def test_bad_input_is_refused_before_a_launch(change, error, message) -> None:
 def test_bad_block(block, error) -> None:
     with pytest.raises(error, match=r"block is .*; pass a power of two"):
         offline_softmax(torch.randn(2, 8, device=DEVICE), block)
+
+
+def test_a_block_that_triton_cannot_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="block is 2097152; pass a power of two of at most 1,048,576, for example 64"):
+        online_softmax(torch.randn(2, 8, device=DEVICE), 2**21)
+
+
+class OutOfResources(Exception):  # noqa: N818 - Triton's name, by which it is known
+    pass
+
+
+class Full:
+    """A kernel that does not fit."""
+
+    def __getitem__(self, grid):
+        def refuse(*args, **options):
+            raise OutOfResources("shared memory")
+
+        return refuse
+
+
+@pytest.mark.parametrize(("kernel", "call"), [("_online_kernel", online_softmax), ("_average_kernel", softmax_average)])
+def test_a_block_that_does_not_fit_is_said_so(kernel, call, monkeypatch) -> None:
+    monkeypatch.setattr(library, kernel, Full())
+    x = torch.randn(2, 8, device=DEVICE)
+    with pytest.raises(
+        ValueError, match="the tiles do not fit this GPU: shared memory; pass smaller blocks than block=16"
+    ):
+        call(x, *[x[0]] * (call is softmax_average), 16)
 
 
 def test_bf16_is_refused_on_the_interpreter() -> None:

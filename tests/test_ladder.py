@@ -30,7 +30,7 @@ def lite(q, k, v, block=64):
 
 
 @pytest.mark.kernel
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(shape=SHAPES, size=st.sampled_from([1.0, 30.0]))
 def test_every_rung_gives_the_oracles_answer(shape, size) -> None:
     q, k, v = inputs(*shape)
@@ -50,7 +50,7 @@ def test_lite_alone_is_wrong_beyond_one_block() -> None:
         torch.testing.assert_close(RUNGS[name](q, k, v), right, atol=1e-5, rtol=1e-4)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(shape=SHAPES)
 def test_gradients_are_torchs(shape) -> None:
     q, k, v = inputs(*shape)
@@ -63,7 +63,7 @@ def test_gradients_are_torchs(shape) -> None:
             torch.testing.assert_close(torch.as_tensor(mine, dtype=torch.float64), other, atol=1e-9, rtol=1e-9)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(shape=SHAPES)
 def test_python_and_cpp_make_as_many_nodes_as_the_formula_says(shape) -> None:
     q, k, v = inputs(*shape)
@@ -113,7 +113,7 @@ def test_bad_input() -> None:
     q, k, v = inputs(3, 4, 5)
     rung = RUNGS["C++ -O2"]
     for arguments, error, message in (
-        ((q, k[:, :4], v), ValueError, "k"),
+        ((q, k[:, :4], v), ValueError, "q has head dimension 5 but k has 4; they must be equal"),
         ((q, k, v[:, :4]), ValueError, "v has head dimension 4 but q and k have 5; the rungs need them equal"),
         ((q.long(), k, v), TypeError, r"q has dtype torch\.int64"),
         ((q, k[:0], v[:0]), ValueError, "k is empty"),
@@ -121,8 +121,18 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(error, match=message):
             rung(*arguments)
-    with pytest.raises(TypeError, match="the C\\+\\+ rungs take contiguous float64 on the CPU"):
+    with pytest.raises(
+        TypeError,
+        match=r"q is torch.float32 on cpu .*take contiguous float64 on the CPU: pass q.double\(\).cpu\(\).contiguous",
+    ):
         cpp.attention_flat(q.float(), k.float(), v.float())
+    for function in (cpp.attention_flat, cpp.attention_nodes):
+        with pytest.raises(ValueError, match="v has head dimension 3 but q and k have 5; the rungs need them equal"):
+            function(q, k, v[:, :3].contiguous())
+        with pytest.raises(ValueError, match="k has 4 rows but v has 3; each key needs one value"):
+            function(q, k, v[:3])
+    with pytest.raises(ValueError, match=r"q has shape \[3, 5\] but do has \[2, 5\]; pass tensors of one shape"):
+        cpp.node_gradients(q, k, v, q[:2])
     with pytest.raises(ValueError, match="level is '-O9'; choose one of '-O2', '-O3'"):
         cpp.library("-O9")
 

@@ -1,12 +1,10 @@
 """V1, V2 and the running-normalised form: right against float64, and counted alike by formula, memory and kernel."""
 
-from importlib.metadata import version
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rule import INPUTS, allowed, inputs
+from rule import COUNTS, INPUTS, allowed, inputs
 
 from course_lib import algorithms, compiled, cost, measure, reference, runtime, traffic
 from course_lib.kernels.loop_orders import flash_running, flash_v1, flash_v2
@@ -25,7 +23,7 @@ def predicted(order, n, d, block_m, block_n, dtype, causal, split=1) -> cost.Tra
 # --- the simulated memory ---
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(1, 40), st.integers(1, 12), st.integers(1, 45), st.integers(1, 45), st.booleans(),
     st.sampled_from([torch.float16, torch.float32, torch.float64]),
@@ -82,6 +80,8 @@ def test_formulas_keep_to_their_bounds(n, block_m, block_n, causal, split) -> No
 def test_bad_formula_arguments() -> None:
     with pytest.raises(ValueError, match="block_n is missing; a causal count depends on it"):
         cost.flash_v2_traffic(8, 8, 4, causal=True)
+    with pytest.raises(ValueError, match="n_k is 16 and n is 8; a causal count needs n_k = n: leave n_k out"):
+        cost.flash_v2_traffic(8, 8, 4, n_k=16, block_n=4, causal=True)
     with pytest.raises(ValueError, match="block_m is missing; causal and split counts depend on it"):
         cost.flash_v1_traffic(8, 8, 4, split=2)
     with pytest.raises(ValueError, match="split is 0"):
@@ -137,13 +137,8 @@ def test_v2_returns_the_log_sum_exp() -> None:
     torch.testing.assert_close(L.double(), torch.logsumexp(s, dim=-1), atol=1e-5, rtol=1e-5)
 
 
-counts = pytest.mark.skipif(
-    version("triton").startswith("3.6"), reason="the interpreter of Triton 3.6 fails on runtime loop bounds"
-)
-
-
 @pytest.mark.kernel
-@counts
+@COUNTS
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("split", [1, 2, None])
 @pytest.mark.parametrize(
@@ -158,7 +153,7 @@ def test_kernels_move_what_the_formulas_say(h, n, d, block_m, block_n, split, ca
 
 
 @pytest.mark.kernel
-@counts
+@COUNTS
 @pytest.mark.parametrize("causal", [False, True])
 def test_kernels_compute_as_often_as_the_formulas_say(causal) -> None:
     n, d, block_m, block_n = 64, 16, 16, 32
@@ -190,6 +185,12 @@ BAD = [
     ((X.transpose(0, 1),) * 3, {}, ValueError, r"q has strides .*; this kernel needs them contiguous"),
     ((X.double(),) * 3, {}, TypeError, "q is torch.float64; kernels take float32, float16"),
     ((torch.randn(1, 4, 300, device=DEVICE),) * 3, {}, ValueError, "the head dimension is 300"),
+    (
+        (torch.zeros(65_536, 1, 1, device=DEVICE),) * 3,
+        {},
+        ValueError,
+        "q has 65,536 heads; this kernel takes at most 65,535: pass them in parts",
+    ),
     ((X, X, X), {"block_m": 8}, ValueError, "block_m is 8; pass a power of two of at least 16"),
     ((X, X, X), {"block_n": 48}, ValueError, "block_n is 48"),
     ((X, X, X), {"split": 0}, ValueError, "split is 0; pass a whole number of at least 1"),

@@ -3,15 +3,12 @@
 import functools
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
-from course_lib import counters, data, measure, reference, runtime
-from course_lib.display import difference, excerpt, source
-from course_lib.kernels.lite import _lite_kernel
-from course_lib.kernels.online import _online_kernel
-from course_lib.peers import plain_attention
+from course_lib import data, measure, runtime
 
 
 def test_errors_against_an_oracle() -> None:
@@ -20,6 +17,9 @@ def test_errors_against_an_oracle() -> None:
     assert measure.max_error(x, oracle) == 4
     assert measure.rms_error(x, oracle) == 2.5
     assert measure.max_error(torch.tensor([math.nan, 0, 0, 0]), oracle) == math.inf
+    infinite = torch.tensor([math.inf, -math.inf, 1.0])
+    assert measure.max_error(infinite, infinite) == measure.rms_error(infinite, infinite) == 0
+    assert measure.max_error(infinite, -infinite) == math.inf
     with pytest.raises(ValueError, match=r"x has shape \[4\] but oracle has \[3\]; they must be equal"):
         measure.max_error(x, oracle[:3])
 
@@ -30,8 +30,10 @@ def test_timings_are_the_median_of_the_repeats_after_warm_up() -> None:
     assert len(calls) == 7
     assert 0 <= timing.quarter <= timing.median <= timing.three_quarters
     assert measure.seconds(lambda: None, repeats=1).median >= 0
-    with pytest.raises(ValueError, match="repeats is 0"):
+    with pytest.raises(ValueError, match="repeats is 0; pass a whole number of at least 1"):
         measure.seconds(lambda: None, repeats=0)
+    with pytest.raises(ValueError, match="warm_up is -1; pass a number of calls of at least 0"):
+        measure.seconds(lambda: None, warm_up=-1)
 
 
 def test_a_record_says_when_where_how_and_reads_back(tmp_path, monkeypatch) -> None:
@@ -48,6 +50,39 @@ def test_a_record_says_when_where_how_and_reads_back(tmp_path, monkeypatch) -> N
     assert json.loads(path.read_text())["provenance"]["device"]
     with pytest.raises(ValueError, match="rows is empty; nothing to record under 'sample'"):
         measure.record("sample", [], "make sample", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "message"),
+    [
+        ("sample", [{"n": 1}, {"n": math.nan}], "field 'n' of row 1 is nan; pass a finite number"),
+        ("sample", [{"n": -math.inf}], "field 'n' of row 0 is -inf; pass a finite number"),
+        ("sample", [{"n": 1}, {"m": 1}], r"row 1 has fields \['m'\]; pass those of row 0, \['n'\]"),
+        ("a/sample", [{"n": 1}], "name is 'a/sample'; pass letters, digits and underscores only"),
+        ("", [{"n": 1}], "name is ''; pass letters, digits and underscores only"),
+    ],
+)
+def test_a_record_that_could_not_be_read_leaves_the_old_one(tmp_path, name, rows, message) -> None:
+    path = measure.record("sample", [{"n": 1}], "make sample", tmp_path)
+    before = path.read_text()
+    with pytest.raises(ValueError, match=message):
+        measure.record(name, rows, "make sample", tmp_path)
+    assert path.read_text() == before
+    assert list(tmp_path.rglob("*.*")) == [path]
+
+
+def test_a_record_that_is_cut_off_leaves_the_old_one(tmp_path, monkeypatch) -> None:
+    path = measure.record("sample", [{"n": 1}], "make sample", tmp_path)
+    before, write = path.read_text(), Path.write_text
+
+    def cut_off(self: Path, text: str, **options: str) -> int:
+        write(self, text[:10], **options)
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Path, "write_text", cut_off)
+    with pytest.raises(OSError, match="the disk is full"):
+        measure.record("sample", [{"n": 2}], "make sample", tmp_path)
+    assert path.read_text() == before
 
 
 def test_recordings_on_this_device_were_made_from_a_known_commit() -> None:
@@ -79,53 +114,3 @@ def test_peak_memory_counts_what_lives_at_once(call, elements) -> None:
 
 def test_progress_passes_everything_through() -> None:
     assert list(measure.progress(range(3), "waiting")) == [0, 1, 2]
-
-
-def test_the_lite_and_online_kernels_differ_in_the_online_lines_only() -> None:
-    lines = [line for line in difference(_lite_kernel, _online_kernel).data.splitlines() if line[:1] in "+-"]
-    added, removed = [x for x in lines if x[0] == "+"], [x for x in lines if x[0] == "-"]
-    assert len(added) <= 10
-    assert len(removed) <= 4
-    assert any("correction = tl.exp(m - m_new)" in line for line in added)
-    assert source(_lite_kernel).data.startswith(
-        "`course_lib/kernels/lite.py`\n\n```python\n@triton.jit\ndef _lite_kernel("
-    )
-    with pytest.raises(TypeError, match="got a int; pass a function"):
-        source(3)  # type: ignore[arg-type]
-
-
-NCU = """==PROF== Connected to process 1
-"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
-"0","1","_v1_kernel(float *)","gpu__time_duration.sum","ns","12,000"
-"0","1","_v1_kernel(float *)","l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum","sector","1,000"
-"0","1","_v1_kernel(float *)","sm__warps_active.avg.pct_of_peak_sustained_active","%","6.25"
-"1","1","copy","gpu__time_duration.sum","ns","500"
-"""
-
-
-def test_counters_are_read_from_ncu_as_one_row_for_each_kernel() -> None:
-    first, second = counters.parse(NCU)
-    assert first == {"kernel": "v1_kernel", "seconds": pytest.approx(12e-6), "l1_read": 32_000, "occupancy": 0.0625}
-    assert second == {"kernel": "copy", "seconds": pytest.approx(5e-7)}
-
-
-def test_counters_say_what_is_missing(monkeypatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(counters.CountersUnavailableError, match="ncu is not on the path"):
-        counters.counters("V2", 1, 64)
-
-
-def test_an_excerpt_is_the_lines_between_two_words(tmp_path) -> None:
-    path = tmp_path / "code.cpp"
-    path.write_text("one\n  two {\n    three\n  }\nfour\n")
-    assert excerpt(path, "two", "four").data == "`code.cpp`\n\n```cpp\ntwo {\n  three\n}\n```"
-    with pytest.raises(ValueError, match=r"code.cpp has no lines from 'four' to 'two'"):
-        excerpt(path, "four", "two")
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_plain_attention_is_the_oracles(causal) -> None:
-    q, k, v = (torch.randn(9, 4, dtype=torch.float64) for _ in range(3))
-    right = reference.attention(q, k, v, causal=causal)
-    torch.testing.assert_close(plain_attention(q, k, v, causal), right)
-    torch.testing.assert_close(plain_attention(q[None, None], k[None, None], v[None, None], causal)[0, 0], right)

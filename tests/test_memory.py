@@ -1,7 +1,5 @@
 """The simulated memory: capacity, counters, scopes and the trace."""
 
-import json
-
 import pytest
 import torch
 
@@ -87,7 +85,7 @@ def test_freeing_inside_a_scope_is_not_freed_twice() -> None:
         memory.free("a")
 
 
-def test_the_trace_is_the_source_of_all_counts(tmp_path) -> None:
+def test_the_trace_is_the_source_of_all_counts() -> None:
     memory = Memory(sram_bytes=1000)
     A, C = memory.hbm("A", torch.ones(4, 2)), memory.hbm_empty("C", (4, 4))
     with memory.scope("rows"):
@@ -100,11 +98,7 @@ def test_the_trace_is_the_source_of_all_counts(tmp_path) -> None:
     assert (store.tensor, store.rows, store.cols, store.bytes, store.sram_bytes) == ("C", (0, 4), (0, 4), 64, 96)
     assert store.scope == ("rows",)
     assert memory.flops() == (2 * 4 * 4 * 2, 7)
-    memory.save_trace(tmp_path / "trace.json")
-    saved = json.loads((tmp_path / "trace.json").read_text())
-    assert saved["sram_bytes"] == 1000
-    assert saved["tensors"]["C"] == {"shape": [4, 4], "dtype": "float32"}
-    assert sum(e["bytes"] for e in saved["events"] if e["op"] == "load") == memory.traffic().read_bytes
+    assert sum(event.bytes for event in memory.trace if event.op == "load") == memory.traffic().read_bytes
 
 
 def test_table_shows_bytes_and_passes() -> None:
@@ -132,6 +126,17 @@ def test_table_shows_bytes_and_passes() -> None:
         (lambda m, a: m.hbm("B", torch.ones(0)), ValueError, "B is empty"),
         (lambda m, a: m.hbm("B", torch.tensor([torch.nan])), ValueError, "B contains NaN"),
         (lambda m, a: m.hbm("B", torch.ones(2).long()), TypeError, "B has dtype torch.int64"),
+        (
+            lambda m, a: m.hbm("B", torch.ones(2, device="meta")),
+            ValueError,
+            r"B is on meta; the simulated memory works on the CPU: pass a tensor there, for example B.cpu\(\)",
+        ),
+        (
+            lambda m, a: m.work(5, "softmaks"),
+            ValueError,
+            "kind is 'softmaks'; choose one of 'matmul', 'softmax', 'exp'",
+        ),
+        (lambda m, a: m.work(-5, "exp"), ValueError, "flops is -5; pass a number of at least 0"),
         (lambda m, a: m.hbm_empty("B", (2, 0)), ValueError, "shape of B is 0"),
         (lambda m, a: m.hbm_empty("B", (2, 2, 2)), ValueError, r"shape of B is \[2, 2, 2\]"),
         (lambda m, a: m.load(a), TypeError, r"got a HBMTensor; pass a part of an HBM tensor, for example Q\[0:64\]"),

@@ -27,7 +27,14 @@ def path(request):
 
 def test_there_are_lectures_and_their_numbers_have_no_gap() -> None:
     assert [int(path.stem[:2]) for path in LECTURES] == list(range(len(LECTURES)))
-    assert len(LECTURES) >= 3
+
+
+def test_a_lecture_is_found_by_its_number_and_by_nothing_else() -> None:
+    for name in ("5", "05", "05_flash_online", "05_flash_online.ipynb"):
+        assert notebooks.lecture(name).stem == "05_flash_online"
+    for name in ("", "100", "5x", "lecture 05", "99"):
+        with pytest.raises(ValueError, match=f"lecture is '{name}'; pass one of 00, 01, 02"):
+            notebooks.lecture(name)
 
 
 def test_every_cell_is_executed_in_order_and_its_outputs_are_fresh(path) -> None:

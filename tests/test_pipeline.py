@@ -4,7 +4,6 @@ import itertools
 from pathlib import Path
 
 import pytest
-from browsing import browser, show  # noqa: F401 - fixtures
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,7 +54,7 @@ def test_taking_turns_keeps_the_tensor_cores_busier() -> None:
 
 
 @pytest.mark.browser
-def test_the_page_simulates_as_the_library_does(show) -> None:  # noqa: F811
+def test_the_page_simulates_as_the_library_does(show) -> None:
     page = show(PipelineTimeline())
     module = (Path(pipeline.__file__).parent / "widgets" / "js" / "pipeline.js").read_text()
     page.evaluate(
@@ -81,7 +80,7 @@ def test_the_page_simulates_as_the_library_does(show) -> None:  # noqa: F811
 
 
 @pytest.mark.browser
-def test_the_timeline_answers_to_its_sliders(show) -> None:  # noqa: F811
+def test_the_timeline_answers_to_its_sliders(show) -> None:
     page = show(PipelineTimeline(softmax=4.0))
     before = page.locator(".formula").inner_text()
     page.get_by_label("how work overlaps").select_option("ping-pong")
@@ -92,3 +91,32 @@ def test_the_timeline_answers_to_its_sliders(show) -> None:  # noqa: F811
     assert "at least 2 buffers" in page.get_by_role("alert").inner_text()
     page.keyboard.press("ArrowRight")
     assert page.get_by_role("alert").inner_text() == ""
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=60), st.integers(1, 9))
+def test_loads_of_workers(work, workers) -> None:
+    for queue in (False, True):
+        busy = pipeline.loads(work, workers, queue)
+        assert sum(busy) == pytest.approx(sum(work))
+        assert len(busy) == workers
+    # Whoever took the longest load's last piece was free first: it is over the mean by no more than that piece.
+    assert max(pipeline.loads(work, workers, True)) <= sum(work) / workers + max(work) + 1e-9
+    assert pipeline.loads([3, 1, 1, 1], 2, False) == [4, 2]
+    assert pipeline.loads([3, 1, 1, 1], 2, True) == [3, 3]
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match=r"spans is empty; pass a timeline, for example simulate\(\)"):
+        pipeline.idle_fraction([])
+    for length in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=f"piece 1 of work is {length}; pass a duration of at least 0"):
+            pipeline.loads([1.0, length], 2, True)
+    for arguments, error, message in (
+        ({"stages": 0}, ValueError, "stages is 0; pass a whole number of at least 1"),
+        ({"mode": "fast"}, ValueError, "mode is 'fast'; choose one of 'none', 'ping-pong'"),
+        ({"load": 0}, ValueError, "load is 0; pass a duration above 0"),
+        ({"mode": "two-stage overlap", "stages": 1}, ValueError, "stages is 1; pass at least 2"),
+        ({"speed": 2}, TypeError, "no argument named 'speed'; choose from blocks, consumers"),
+    ):
+        with pytest.raises(error, match=message):
+            PipelineTimeline(**arguments)

@@ -11,6 +11,10 @@ from course_lib import formats, measure, quantize, reference
 DOUBLE = torch.float64
 
 
+ROWS = torch.ones(3, 2)
+INFINITE = r"{} contains an infinity; pass finite numbers, for example torch.nan_to_num\({}\)"
+
+
 def randn(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, dtype=DOUBLE)
 
@@ -154,8 +158,50 @@ def test_outliers_are_as_rare_and_as_large_as_asked() -> None:
     [
         (lambda: quantize.quantise(torch.ones(2, 2), "int4"), ValueError, "format is 'int4'; choose one of 'e4m3'"),
         (lambda: quantize.quantise(torch.ones(2, 2), per="head"), ValueError, "per is 'head'; choose one of 'tensor'"),
-        (lambda: quantize.quantise(torch.full((2, 2), math.inf)), ValueError, "x"),
-        (lambda: quantize.quantise(torch.ones(2, 2), per="block", block=0), ValueError, "block is 0"),
+        (lambda: quantize.quantise(torch.full((2, 2), math.inf)), ValueError, INFINITE.format("x", "x")),
+        (lambda: quantize.quantise(torch.tensor([[1.0, -math.inf]])), ValueError, INFINITE.format("x", "x")),
+        (
+            lambda: quantize.rotate(torch.tensor([[1.0, -math.inf]]), torch.ones(2)),
+            ValueError,
+            INFINITE.format("x", "x"),
+        ),
+        (
+            lambda: quantize.folded(torch.tensor([[-math.inf]]), torch.ones(1)),
+            ValueError,
+            INFINITE.format("weight", "weight"),
+        ),
+        (lambda: quantize.eight_bit_attention(ROWS, ROWS, -math.inf * ROWS), ValueError, INFINITE.format("v", "v")),
+        (
+            lambda: quantize.eight_bit_attention(ROWS[0], ROWS, ROWS),
+            ValueError,
+            r"q has shape \[2\]; pass a tensor with 2 dim",
+        ),
+        (
+            lambda: quantize.eight_bit_attention(*[ROWS[None]] * 3),
+            ValueError,
+            r"q has shape \[1, 3, 2\]; pass a tensor with 2",
+        ),
+        (
+            lambda: quantize.eight_bit_attention(*[ROWS.half()] * 3),
+            TypeError,
+            "x is torch.float16; pass float32 or float64",
+        ),
+        (lambda: quantize.quantise(torch.ones(4)), ValueError, r"x has shape \[4\]; pass rows \[\.\.\., N, d\]"),
+        (
+            lambda: quantize.rotate(ROWS, torch.tensor([1.0, 0.5])),
+            ValueError,
+            r"sign holds other numbers than \+1 and -1; pass signs, for example signs\(2\)",
+        ),
+        (
+            lambda: quantize.folded(ROWS, torch.ones(0)),
+            ValueError,
+            r"sign is empty \(shape \[0\]\); pass at least one element",
+        ),
+        (
+            lambda: quantize.quantise(ROWS, per="block", block=0),
+            ValueError,
+            "block is 0; pass a whole number of at least 1",
+        ),
         (lambda: quantize.rotate(torch.ones(2, 4), torch.ones(3)), ValueError, r"sign has shape \[3\]; pass \[4\]"),
         (lambda: quantize.folded(torch.ones(10, 4), torch.ones(4)), ValueError, "weight has 10 rows; pass a multiple"),
         (lambda: quantize.outliers(4, 4, rate=2.0), ValueError, "rate is 2.0"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import compiled, pipeline, registers, runtime
+from course_lib import compiled, registers, runtime
 
 
 def test_the_pairs_of_flash_attention_3() -> None:
@@ -33,6 +33,7 @@ def test_tiles() -> None:
     assert registers.tiles(128, in_flight=2) == {"O": 64, "S": 64, "P": 32}
     assert sum(registers.tiles(128, in_flight=3).values()) == 224
     assert registers.tiles(64, 256, 1, 128) == {"O": 64, "S": 256}
+    assert registers.tiles(1, 1, 2, 16) == {"O": 1, "S": 1, "P": 1}  # whole registers, and none takes no place
 
 
 @pytest.mark.skipif(runtime.lane() == "no kernels", reason="no compiler here")
@@ -56,15 +57,3 @@ def test_bad_input() -> None:
         registers.plan(20, 256)
     with pytest.raises(ValueError, match="in_flight is 4; choose one of 1, 2, 3"):
         registers.tiles(64, in_flight=4)
-
-
-@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=60), st.integers(1, 9))
-def test_loads_of_workers(work, workers) -> None:
-    for queue in (False, True):
-        busy = pipeline.loads(work, workers, queue)
-        assert sum(busy) == pytest.approx(sum(work))
-        assert len(busy) == workers
-    # Whoever took the longest load's last piece was free first: it is over the mean by no more than that piece.
-    assert max(pipeline.loads(work, workers, True)) <= sum(work) / workers + max(work) + 1e-9
-    assert pipeline.loads([3, 1, 1, 1], 2, False) == [4, 2]
-    assert pipeline.loads([3, 1, 1, 1], 2, True) == [3, 3]

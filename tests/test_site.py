@@ -105,3 +105,16 @@ def test_without_the_packages_the_message_says_how_to_get_them(monkeypatch, tmp_
     monkeypatch.setattr(web, "MODULES", tmp_path / "nothing")
     with pytest.raises(FileNotFoundError, match=r"run python -m course_lib\.web"):
         web.copy_assets(tmp_path)
+
+
+@pytest.mark.browser
+def test_a_lecture_as_a_page_works_without_kernel_and_network(show) -> None:
+    path = next(p for p in notebooks.lectures() if p.name.startswith("03"))
+    text = pages.page(path)
+    assert not [words for words in ("<script src", "<link rel='stylesheet'", 'src="http', "@import") if words in text]
+    page = show(text=text)
+    assert page.locator("math").count() > 10
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.locator('[data-tile="C:0,0"]').click()
+    page.get_by_text("term 2: A(0,1)·B(1,0)").wait_for()
+    assert page.get_by_text("Its controls need a kernel").count() >= 3

@@ -1,9 +1,8 @@
 """Bytes counted by listening to the interpreter: equal to the simulated memory and the closed forms, to the byte."""
 
-from importlib.metadata import version
-
 import pytest
 import torch
+from rule import COUNTS
 
 from course_lib import algorithms, cost, runtime
 from course_lib.kernels import tl, triton
@@ -13,12 +12,7 @@ from course_lib.kernels.online import flash_online
 from course_lib.kernels.softmax import offline_softmax, online_softmax, softmax_average
 from course_lib.traffic import OutOfRangeError, traffic
 
-pytestmark = [
-    pytest.mark.kernel,
-    pytest.mark.skipif(
-        version("triton").startswith("3.6"), reason="the interpreter of Triton 3.6 fails on runtime loop bounds"
-    ),
-]
+pytestmark = [pytest.mark.kernel, COUNTS]
 DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
 # On a GPU each count starts a child process; a few shapes are enough there.
 SHAPES = [(1, 1, 16), (64, 64, 64), (65, 65, 32), (100, 100, 40), (33, 127, 16), (128, 50, 128)][: 2 if GPU else None]
@@ -55,10 +49,18 @@ def test_softmax_kernels_move_the_row_three_two_and_one_times() -> None:
 
 
 def test_errors_of_the_launcher_pass_through_and_the_listener_is_gone() -> None:
-    x = torch.randn(4, 16, device=DEVICE)
-    with pytest.raises(ValueError, match="block_m is 5"):
+    from triton.runtime.interpreter import GridExecutor, InterpreterBuilder
+
+    def watched() -> list[object]:
+        names = ("create_masked_load", "create_masked_store", "create_exp", "create_fdiv", "create_fmul")
+        return [*(getattr(InterpreterBuilder, name) for name in names), GridExecutor._init_args_hst]
+
+    x, before = torch.randn(4, 16, device=DEVICE), watched()
+    with pytest.raises(ValueError, match="block_m is 5; pass a power of two of at least 16, for example 64"):
         traffic(flash_online, x, x, x, block_m=5)
-    assert traffic(flash_online, x, x, x, 16, 16) == traffic(flash_online, x, x, x, 16, 16)
+    assert watched() == before
+    traffic(flash_online, x, x, x, 16, 16)
+    assert watched() == before
 
 
 @triton.jit
@@ -76,12 +78,19 @@ def careless(x: torch.Tensor, shift: int) -> torch.Tensor:
 @pytest.mark.skipif(GPU, reason="the careless kernel lives in this file, which a child process cannot import")
 def test_an_access_outside_of_a_tensor_names_it() -> None:
     assert traffic(careless, torch.ones(16), 0).reads == {"x": 64}
-    with pytest.raises(OutOfRangeError, match="the kernel reads outside of x: up to 4 beyond its end; check the mask"):
+    with pytest.raises(
+        OutOfRangeError,
+        match="the kernel reads outside of x: up to 4 elements beyond its end; check the mask and the strides",
+    ):
         traffic(careless, torch.ones(16), 4)
-    with pytest.raises(OutOfRangeError, match="the kernel reads outside of x: up to 6 beyond its end"):
-        traffic(careless, torch.ones(10), 0)
-    with pytest.raises(OutOfRangeError, match="the kernel reads outside of x"):
-        traffic(careless, torch.ones(16), -3)
+    for n, shift, where in (
+        (16, 4, "4 elements beyond its end"),
+        (10, 0, "6 elements beyond its end"),
+        (16, -3, "3 elements before its beginning"),
+    ):
+        message = f"the kernel reads outside of x: up to {where}; check the mask and the strides"
+        with pytest.raises(OutOfRangeError, match=message):
+            traffic(careless, torch.ones(n), shift)
 
 
 @pytest.mark.skipif(GPU, reason="there a child process is the normal way")

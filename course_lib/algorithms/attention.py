@@ -5,7 +5,7 @@ import math
 import torch
 
 from course_lib import checks
-from course_lib.algorithms.run import Run, blocks
+from course_lib.algorithms.run import Run, blocks, wide
 from course_lib.memory import HBMTensor, Memory
 from course_lib.softmax import offline, weights
 
@@ -50,9 +50,7 @@ def standard_attention(
 
     for rows in blocks(nq, block_m):  # Alg. 0, line 3: O = P V
         with memory.scope("pass 3: O = P V"):
-            o_i = memory.tile(
-                "O_i", torch.zeros(P[rows].data.shape[0], dv, dtype=torch.promote_types(q.dtype, torch.float32))
-            )
+            o_i = memory.tile("O_i", torch.zeros(P[rows].data.shape[0], dv, dtype=wide(q)))
             for cols in blocks(nk, block_n):
                 with memory.scope("values"):
                     p_ij, v_j = memory.load(P[rows, cols]), memory.load(V[cols])  # [block_m, block_n], [block_n, dv]
@@ -72,7 +70,7 @@ def lite_attention(
     for rows in blocks(len(q), block_m):
         with memory.scope(f"queries {rows.start // block_m}"):
             q_i = memory.load(Q[rows])  # [block_m, d]
-            o_i = memory.tile("O_i", torch.zeros(len(q_i), v.shape[1], dtype=_wide(q)))
+            o_i = memory.tile("O_i", torch.zeros(len(q_i), v.shape[1], dtype=wide(q)))
             for cols in blocks(len(k), block_n):
                 with memory.scope(f"keys {cols.start // block_n}"):
                     k_j, v_j = memory.load(K[cols]), memory.load(V[cols])  # [block_n, d], [block_n, dv]
@@ -95,9 +93,9 @@ def online_attention(
     for rows in blocks(len(q), block_m):
         with memory.scope(f"queries {rows.start // block_m}"):
             q_i = memory.load(Q[rows])  # [block_m, d]
-            o_i = memory.tile("O_i", torch.zeros(len(q_i), v.shape[1], dtype=_wide(q)))
-            m_i = memory.tile("m_i", torch.full((len(q_i),), -torch.inf, dtype=_wide(q)))
-            l_i = memory.tile("l_i", torch.zeros(len(q_i), dtype=_wide(q)))
+            o_i = memory.tile("O_i", torch.zeros(len(q_i), v.shape[1], dtype=wide(q)))
+            m_i = memory.tile("m_i", torch.full((len(q_i),), -torch.inf, dtype=wide(q)))
+            l_i = memory.tile("l_i", torch.zeros(len(q_i), dtype=wide(q)))
             for cols in blocks(len(k), block_n):
                 with memory.scope(f"keys {cols.start // block_n}"):
                     k_j, v_j = memory.load(K[cols]), memory.load(V[cols])  # [block_n, d], [block_n, dv]
@@ -111,11 +109,6 @@ def online_attention(
                     m_i = m_new
             memory.store(O[rows], o_i / l_i[:, None])  # Alg. 1, line 12
     return Run(O.data, memory)
-
-
-def _wide(x: torch.Tensor) -> torch.dtype:
-    """The dtype in which kernels accumulate: float32 for halves."""
-    return torch.promote_types(x.dtype, torch.float32)
 
 
 def _flash(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from course_lib import checks
-from course_lib.algorithms.run import blocks
+from course_lib.algorithms.run import blocks, wide
 from course_lib.memory import HBMTensor, Memory
 
 
@@ -42,7 +42,7 @@ def backward_keys_outside(
     """
     memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, sram_bytes)
     n, d = q.shape
-    dQ = memory.hbm("dQ", torch.zeros(n, d, dtype=_wide(q)))  # line 3
+    dQ = memory.hbm("dQ", torch.zeros(n, d, dtype=wide(q)))  # line 3
     dK, dV = memory.hbm_empty("dK", (n, d), q.dtype), memory.hbm_empty("dV", (n, d), q.dtype)
     for cols in blocks(n, block_n):  # line 5
         with memory.scope(f"keys {cols.start // block_n}"):
@@ -78,11 +78,11 @@ def backward_queries_outside(
     memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, sram_bytes)
     n, d = q.shape
     dQ = memory.hbm_empty("dQ", (n, d), q.dtype)
-    dK, dV = (memory.hbm(name, torch.zeros(n, d, dtype=_wide(q))) for name in ("dK", "dV"))
+    dK, dV = (memory.hbm(name, torch.zeros(n, d, dtype=wide(q))) for name in ("dK", "dV"))
     for rows in blocks(n, block_m):
         with memory.scope(f"queries {rows.start // block_m}"):
             row = _load_queries(memory, hbm, rows)
-            dq_i = memory.tile("dQ_i", torch.zeros(row.q.shape, dtype=_wide(q)))
+            dq_i = memory.tile("dQ_i", torch.zeros(row.q.shape, dtype=wide(q)))
             for cols in blocks(n, block_n):
                 if causal and rows.stop <= cols.start:
                     continue
@@ -129,7 +129,7 @@ def backward_two_passes(
     for rows in blocks(n, block_m):
         with memory.scope(f"second pass, queries {rows.start // block_m}"):
             row = _load_queries(memory, hbm, rows)
-            dq_i = memory.tile("dQ_i", torch.zeros(row.q.shape, dtype=_wide(q)))
+            dq_i = memory.tile("dQ_i", torch.zeros(row.q.shape, dtype=wide(q)))
             for cols in blocks(n, block_n):
                 if causal and rows.stop <= cols.start:
                     continue
@@ -148,10 +148,6 @@ class _Rows(NamedTuple):
     do: torch.Tensor
     L: torch.Tensor
     D: torch.Tensor
-
-
-def _wide(x: torch.Tensor) -> torch.dtype:
-    return torch.promote_types(x.dtype, torch.float32)
 
 
 def _start(
@@ -177,11 +173,11 @@ def _start(
     checks.positive_int("block_n", block_n)
     memory = Memory(sram_bytes)
     hbm = {name: memory.hbm(name, x) for name, x in (("Q", q), ("K", k), ("V", v), ("O", o), ("dO", do))}
-    hbm |= {"L": memory.hbm("L", L.to(_wide(q))), "D": memory.hbm_empty("D", L.shape, _wide(q))}
+    hbm |= {"L": memory.hbm("L", L.to(wide(q))), "D": memory.hbm_empty("D", L.shape, wide(q))}
     for rows in blocks(len(q), block_m):
         with memory.scope(f"D {rows.start // block_m}"):
             o_i, do_i = memory.load(hbm["O"][rows]), memory.load(hbm["dO"][rows])
-            memory.store(hbm["D"][rows], (o_i.to(_wide(q)) * do_i).sum(dim=1))
+            memory.store(hbm["D"][rows], (o_i.to(wide(q)) * do_i).sum(dim=1))
     return memory, hbm
 
 
@@ -190,7 +186,7 @@ def _load_keys(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """A block of K and V in SRAM with empty sums for its gradients, all [block_n, d]."""
     k_j, v_j = memory.load(hbm["K"][cols]), memory.load(hbm["V"][cols])
-    dk_j, dv_j = (memory.tile(name, torch.zeros(k_j.shape, dtype=_wide(q))) for name in ("dK_j", "dV_j"))
+    dk_j, dv_j = (memory.tile(name, torch.zeros(k_j.shape, dtype=wide(q))) for name in ("dK_j", "dV_j"))
     return k_j, v_j, dk_j, dv_j
 
 

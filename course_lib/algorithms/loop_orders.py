@@ -11,7 +11,7 @@ import math
 import torch
 
 from course_lib import checks
-from course_lib.algorithms.run import Run, blocks
+from course_lib.algorithms.run import Run, blocks, wide
 from course_lib.memory import HBMTensor, Memory
 
 
@@ -20,7 +20,7 @@ def linear_v1(
 ) -> Run:
     """(Q Kᵀ) V without a softmax, keys outside: O is read and written for every block of keys, and has to start at zero."""
     memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes)
-    O = memory.hbm("O", torch.zeros(q.shape, dtype=_wide(q)))
+    O = memory.hbm("O", torch.zeros(q.shape, dtype=wide(q)))
     for cols in blocks(len(k), block_n):
         with memory.scope(f"keys {cols.start // block_n}"):
             k_j, v_j = memory.load(K[cols]), memory.load(V[cols])  # [block_n, d]
@@ -41,7 +41,7 @@ def linear_v2(
     for rows in blocks(len(q), block_m):
         with memory.scope(f"queries {rows.start // block_m}"):
             q_i = memory.load(Q[rows])  # [block_m, d]
-            o_i = memory.tile("O_i", torch.zeros(q_i.shape, dtype=_wide(q)))
+            o_i = memory.tile("O_i", torch.zeros(q_i.shape, dtype=wide(q)))
             for cols in blocks(len(k), block_n):
                 with memory.scope(f"keys {cols.start // block_n}"):
                     k_j, v_j = memory.load(K[cols]), memory.load(V[cols])  # [block_n, d]
@@ -63,9 +63,9 @@ def flash_v1(
     """FlashAttention's Algorithm 1 as printed: O, l and m in HBM, normalised at every step (line 12)."""
     memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes)
     n, d = q.shape
-    O = memory.hbm("O", torch.zeros(n, d, dtype=_wide(q)))  # line 2
-    l = memory.hbm("l", torch.zeros(n, dtype=_wide(q)))
-    m = memory.hbm("m", torch.full((n,), -torch.inf, dtype=_wide(q)))
+    O = memory.hbm("O", torch.zeros(n, d, dtype=wide(q)))  # line 2
+    l = memory.hbm("l", torch.zeros(n, dtype=wide(q)))
+    m = memory.hbm("m", torch.full((n,), -torch.inf, dtype=wide(q)))
     for cols in blocks(n, block_n):  # line 5
         with memory.scope(f"keys {cols.start // block_n}"):
             k_j, v_j = memory.load(K[cols]), memory.load(V[cols])  # line 6: [block_n, d]
@@ -140,7 +140,7 @@ def flash_v2(
     """FlashAttention-2's Algorithm 1: O, l and m on chip, one division at the end, and L = m + log l saved."""
     memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes)
     n, d = q.shape
-    O, L = memory.hbm_empty("O", (n, d), q.dtype), memory.hbm_empty("L", (n,), _wide(q))
+    O, L = memory.hbm_empty("O", (n, d), q.dtype), memory.hbm_empty("L", (n,), wide(q))
     for rows in blocks(n, block_m):  # line 3
         with memory.scope(f"queries {rows.start // block_m}"):
             q_i, o_i, m_i, l_i = _start(memory, Q, rows, q)  # lines 4, 5
@@ -163,11 +163,6 @@ def flash_v2(
     return Run(O.data, memory)
 
 
-def _wide(x: torch.Tensor) -> torch.dtype:
-    """The dtype in which kernels accumulate: float32 for halves."""
-    return torch.promote_types(x.dtype, torch.float32)
-
-
 def _inputs(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, sram_bytes: int | None
 ) -> tuple[Memory, HBMTensor, HBMTensor, HBMTensor]:
@@ -184,9 +179,9 @@ def _start(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """A block of queries in SRAM, with its empty accumulator, maximum and sum: (q_i, o_i, m_i, l_i)."""
     q_i = memory.load(Q[rows])
-    o_i = memory.tile("O_i", torch.zeros(q_i.shape, dtype=_wide(q)))
-    m_i = memory.tile("m_i", torch.full((len(q_i),), -torch.inf, dtype=_wide(q)))
-    return q_i, o_i, m_i, memory.tile("l_i", torch.zeros(len(q_i), dtype=_wide(q)))
+    o_i = memory.tile("O_i", torch.zeros(q_i.shape, dtype=wide(q)))
+    m_i = memory.tile("m_i", torch.full((len(q_i),), -torch.inf, dtype=wide(q)))
+    return q_i, o_i, m_i, memory.tile("l_i", torch.zeros(len(q_i), dtype=wide(q)))
 
 
 def _scores(

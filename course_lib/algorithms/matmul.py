@@ -3,7 +3,7 @@
 import torch
 
 from course_lib import checks
-from course_lib.algorithms.run import Run, blocks
+from course_lib.algorithms.run import Run, blocks, wide
 from course_lib.memory import HBMTensor, Memory
 
 
@@ -32,8 +32,7 @@ def tiled_matmul(
     for rows in blocks(m, block_m):
         for cols in blocks(n, block_n):
             with memory.scope(f"tile C[{rows.start // block_m}, {cols.start // block_n}]"):
-                wide = torch.promote_types(a.dtype, torch.float32)
-                acc = memory.tile("acc", torch.zeros(C[rows, cols].data.shape, dtype=wide))  # [block_m, block_n]
+                acc = memory.tile("acc", torch.zeros(C[rows, cols].data.shape, dtype=wide(a)))  # [block_m, block_n]
                 for inner in blocks(k, block_k):
                     with memory.scope(f"term {inner.start // block_k}"):
                         a_tile = memory.load(A[rows, inner])  # [block_m, block_k]

@@ -15,6 +15,11 @@ class Run(NamedTuple):
     memory: Memory
 
 
+def wide(x: torch.Tensor) -> torch.dtype:
+    """The dtype in which kernels accumulate: float32 for halves."""
+    return torch.promote_types(x.dtype, torch.float32)
+
+
 def blocks(length: int, block: int | None) -> Iterator[slice]:
     """The ranges [0, block), [block, 2·block) ... that cover ``length``; the last one may be shorter. None: one range."""
     step = length if block is None else block

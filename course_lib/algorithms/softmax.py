@@ -3,7 +3,7 @@
 import torch
 
 from course_lib import checks
-from course_lib.algorithms.run import Run, blocks
+from course_lib.algorithms.run import Run, blocks, wide
 from course_lib.memory import HBMTensor, Memory
 from course_lib.softmax import State, normalise, output, start, update, weights
 
@@ -14,16 +14,16 @@ def offline_softmax(x: torch.Tensor, block: int, sram_bytes: int | None = None) 
     Source: arXiv 1805.02867, Algorithm 2.
     """
     memory, X, Y, parts = _long_row(x, block, sram_bytes)
-    m, l = torch.tensor(-torch.inf, dtype=x.dtype), torch.zeros((), dtype=x.dtype)
+    m, l = torch.tensor(-torch.inf, dtype=wide(x)), torch.zeros((), dtype=wide(x))
     for part in parts:
         with memory.scope("pass 1: maximum"):
-            m = torch.maximum(m, memory.load(X[part]).max())
+            m = torch.maximum(m, memory.load(X[part]).to(m.dtype).max())
     for part in parts:
         with memory.scope("pass 2: sum"):
-            l = l + weights(memory.load(X[part]), m).sum()
+            l = l + weights(memory.load(X[part]).to(m.dtype), m).sum()
     for part in parts:
         with memory.scope("pass 3: divide"):
-            memory.store(Y[part], normalise(memory.load(X[part]), State(m, l)))
+            memory.store(Y[part], normalise(memory.load(X[part]).to(m.dtype), State(m, l)))
     return Run(Y.data, memory)
 
 
@@ -39,7 +39,7 @@ def online_softmax(x: torch.Tensor, block: int, sram_bytes: int | None = None) -
             state = update(state, memory.load(X[part]))
     for part in parts:
         with memory.scope("pass 2: divide"):
-            memory.store(Y[part], normalise(memory.load(X[part]), state))
+            memory.store(Y[part], normalise(memory.load(X[part]).to(state.m.dtype), state))
     return Run(Y.data, memory)
 
 
@@ -48,10 +48,10 @@ def softmax_average(x: torch.Tensor, v: torch.Tensor, block: int, sram_bytes: in
 
     This is what FlashAttention does for one query.
     """
+    memory, X, _, parts = _long_row(x, block, sram_bytes)
     checks.float_tensor("v", v, ndim=2)
     if v.shape[0] != len(x):
         raise ValueError(f"x has {len(x)} scores but v has {v.shape[0]} rows; pass one value per score")
-    memory, X, _, parts = _long_row(x, block, sram_bytes)
     V, O = memory.hbm("V", v), memory.hbm_empty("O", (v.shape[1],), v.dtype)
     state = start(x, v)
     for part in parts:

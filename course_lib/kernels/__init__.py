@@ -34,13 +34,15 @@ gluon, gl = _load("triton.experimental.gluon"), _load("triton.experimental.gluon
 _hopper = _load("triton.experimental.gluon.language.nvidia.hopper")
 mbarrier, tma, fence_async_shared = _hopper.mbarrier, _hopper.tma, _hopper.fence_async_shared
 warpgroup_mma, warpgroup_mma_wait = _hopper.warpgroup_mma, _hopper.warpgroup_mma_wait
+LOG2E = tl.constexpr(math.log2(math.e))
 aggregate = tl.core._aggregate  # the public name is still missing in 3.6 to 3.7
 
 
 def check_launch(**tensors: torch.Tensor) -> None:
     """Raise, before any launch, for what a kernel cannot take on this lane.
 
-    That is: no Triton, a wrong device, a broken last stride, an unknown dtype, bfloat16 in the interpreter.
+    KernelsUnavailableError without Triton; ValueError for another device or a last dimension that is not contiguous;
+    TypeError for a dtype other than float32, float16 and bfloat16, and for bfloat16 in the interpreter.
     """
     runtime.require_kernels()
     for name, x in tensors.items():
@@ -60,13 +62,30 @@ def check_launch(**tensors: torch.Tensor) -> None:
             raise TypeError(f"{name} is {x.dtype}; kernels take float32, float16 and (on a GPU) bfloat16")
 
 
+LARGEST_BLOCK = 2**20  # elements; Triton's own limit
+MOST_PROGRAMS = 65_535  # of a grid's second axis; CUDA's limit
+
+
 def check_block(name: str, value: Any, smallest: int = 1) -> int:
-    """Return ``value`` if it is a power of two of at least ``smallest``, as a Triton block must be; else raise."""
+    """Return ``value`` if it is a power of two from ``smallest`` to LARGEST_BLOCK, as a Triton block must be; else raise."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} is {value!r} ({type(value).__name__}); pass a power of two, for example 64")
     if value < smallest or value & (value - 1):
         raise ValueError(f"{name} is {value}; pass a power of two of at least {smallest}, for example 64")
+    if value > LARGEST_BLOCK:
+        raise ValueError(f"{name} is {value}; pass a power of two of at most {LARGEST_BLOCK:,}, for example 64")
     return value
+
+
+def check_reach(name: str, x: torch.Tensor) -> None:
+    """Raise if elements of x [rows, cols] lie too far from its first for a kernel that counts row · stride in 32 bits."""
+    rows, cols = x.shape
+    reach = (rows - 1) * x.stride(0) + cols
+    if reach > 2**31:
+        raise ValueError(
+            f"{name} has shape {list(x.shape)} and strides {list(x.stride())}: its last element is number {reach:,}, and this "
+            f"kernel counts to 2,147,483,648; pass fewer rows, or rows without gaps, {name}.contiguous()"
+        )
 
 
 PRECISIONS = ("ieee", "tf32", "tf32x3")
@@ -109,6 +128,8 @@ def attention_launch(
         raise ValueError(f"v has head dimension {d_v} but q and k have {d}; this kernel needs them equal")
     if d > LARGEST_D:
         raise ValueError(f"the head dimension is {d}; this kernel takes at most {LARGEST_D}")
+    for name, x in (("q", q), ("k", k), ("v", v), ("o", torch.empty(n_q, d, device="meta"))):
+        check_reach(name, x)
     check_launch(q=q, k=k, v=v)
     check_block("block_m", block_m, smallest=16)
     check_block("block_n", block_n, smallest=16)

@@ -8,7 +8,7 @@ import math
 import torch
 
 from course_lib import checks, runtime
-from course_lib.kernels import hopper, launch, tl, triton
+from course_lib.kernels import LOG2E, hopper, launch, tl, triton
 from course_lib.kernels.hopper.eight_bit import eight_bit_kernel
 from course_lib.kernels.operands import K_BLOCK, Q_BLOCK, Operands, check_input, check_operands, quantise, to_e4m3
 
@@ -43,9 +43,9 @@ def _block(
     return acc, m_new, l
 
 
-@triton.jit(do_not_specialize=["heads", "group", "n_q", "n_k", "offset"])
+@triton.jit(do_not_specialize=["group", "n_q", "n_k", "offset"])
 def forward_kernel(
-    q_ptr, qs_ptr, k_ptr, ks_ptr, v_ptr, shift_ptr, top_ptr, o_ptr, L_ptr, heads, group, n_q, n_k, padded, offset, scale,
+    q_ptr, qs_ptr, k_ptr, ks_ptr, v_ptr, shift_ptr, top_ptr, o_ptr, L_ptr, group, n_q, n_k, padded, offset, scale,
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, Q_BLOCK: tl.constexpr, CAUSAL: tl.constexpr,
     PERMUTED: tl.constexpr, APART: tl.constexpr,
 ):  # fmt: skip
@@ -82,7 +82,7 @@ def forward_kernel(
     l = tl.where(l == 0, 1.0, l)  # a row that saw no key; NaN stays
     o = acc * (tl.load(top_ptr + kv) / l)[:, None]
     tl.store(o_ptr + at, o.to(o_ptr.dtype.element_ty), mask=rows[:, None] < n_q)
-    tl.store(L_ptr + head.to(tl.int64) * n_q + rows, (m + tl.log2(l)) / 1.4426950408889634, mask=rows < n_q)
+    tl.store(L_ptr + head.to(tl.int64) * n_q + rows, (m + tl.log2(l)) / LOG2E, mask=rows < n_q)
 
 
 KERNELS = ("Hopper", "Triton")
@@ -110,7 +110,7 @@ def forward(
     if kernel == "Triton" or _refusal(x.dtype, d, x.permuted, o.device):
         block_m = min(128, max(16, triton.next_power_of_2(n_q)))
         launch(
-            forward_kernel, (triton.cdiv(n_q, block_m) * heads,), *x.q, *x.k, *x.v, o, L, heads, group, n_q, n_k,
+            forward_kernel, (triton.cdiv(n_q, block_m) * heads,), *x.q, *x.k, *x.v, o, L, group, n_q, n_k,
             x.v.values.shape[3], offset, scale, D=d, BLOCK_M=block_m, BLOCK_N=K_BLOCK, Q_BLOCK=Q_BLOCK, CAUSAL=causal,
             PERMUTED=x.permuted, APART=apart, num_warps=8 if block_m == 128 else 4, num_stages=3,
         )  # fmt: skip
@@ -145,12 +145,7 @@ def attention(
 def _check_call(
     dtype: torch.dtype, d: int, permuted: bool, device: torch.device, causal: bool, offset: int, kernel: str | None
 ) -> None:
-    if not isinstance(causal, bool):
-        raise TypeError(f"causal is {causal!r}; pass True or False")
-    if isinstance(offset, bool) or not isinstance(offset, int):
-        raise TypeError(f"causal_offset is {offset!r}; pass a whole number")
-    if offset and not causal:
-        raise ValueError(f"causal_offset is {offset} without a mask; pass causal=True, too")
+    checks.causal_mask(causal, offset)
     if kernel is not None:
         checks.one_of("kernel", kernel, KERNELS)
     if kernel == "Hopper" and (why := _refusal(dtype, d, permuted, device)):

@@ -4,10 +4,12 @@ GPUs have one instruction for 2^x and none for e^x, so exp(x) is compiled as 2^(
 (arXiv 2307.08691), whose kernels fold log2 e into the scale.
 """
 
+import math
+
 import torch
 
 from course_lib import checks
-from course_lib.kernels import check_block, check_launch, launch, tl, triton
+from course_lib.kernels import LOG2E, check_block, check_launch, check_reach, launch, tl, triton
 
 
 @triton.jit
@@ -16,7 +18,7 @@ def weights_kernel(s_ptr, p_ptr, scale, COLS: tl.constexpr, FOLDED: tl.constexpr
     at = tl.program_id(0) * COLS + tl.arange(0, COLS)
     s = tl.load(s_ptr + at)
     if FOLDED:
-        s = s * (scale * 1.4426950408889634)  # the factor of both, computed once for the row
+        s = s * (scale * LOG2E)  # the factor of both, computed once for the row
         p = tl.exp2(s - tl.max(s, 0))
     else:
         s = s * scale
@@ -25,8 +27,16 @@ def weights_kernel(s_ptr, p_ptr, scale, COLS: tl.constexpr, FOLDED: tl.constexpr
 
 
 def softmax_weights(s: torch.Tensor, scale: float, folded: bool) -> torch.Tensor:
-    """exp(scale · s − row maximum), [R, C] in float32, C a power of two; ``folded`` by powers of two. Raises ValueError."""
+    """exp(scale · s − row maximum), [R, C] in float32, C a power of two; ``folded`` by powers of two.
+
+    Raises TypeError or ValueError before any launch.
+    """
     checks.float_tensor("s", s, ndim=2, look_inside=False)
+    if s.dtype != torch.float32:
+        raise TypeError(f"s is {s.dtype}; pass float32, for example s.float()")
+    if not math.isfinite(scale):
+        raise ValueError(f"scale is {scale}; pass a finite number, for example 0.125")
+    check_reach("s", s)
     check_launch(s=s)
     check_block("the number of columns of s", s.shape[1])
     s = s.contiguous()

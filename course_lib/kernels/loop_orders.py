@@ -10,7 +10,17 @@ import math
 import torch
 
 from course_lib import checks
-from course_lib.kernels import LARGEST_D, PRECISIONS, check_block, check_launch, launch, tl, triton, warps
+from course_lib.kernels import (
+    LARGEST_D,
+    MOST_PROGRAMS,
+    PRECISIONS,
+    check_block,
+    check_launch,
+    launch,
+    tl,
+    triton,
+    warps,
+)
 
 
 @triton.jit
@@ -227,6 +237,8 @@ def _prepare(
                 f"{name} has strides {list(x.stride())}; this kernel needs them contiguous: pass {name}.contiguous()"
             )
     h, n, d = q.shape
+    if h > MOST_PROGRAMS:
+        raise ValueError(f"q has {h:,} heads; this kernel takes at most {MOST_PROGRAMS:,}: pass them in parts")
     if d > LARGEST_D:
         raise ValueError(f"the head dimension is {d}; this kernel takes at most {LARGEST_D}")
     check_block("block_m", block_m, smallest=16)

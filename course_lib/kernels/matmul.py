@@ -3,7 +3,7 @@
 import torch
 
 from course_lib import checks
-from course_lib.kernels import PRECISIONS, check_block, check_launch, launch, tl, triton
+from course_lib.kernels import MOST_PROGRAMS, PRECISIONS, check_block, check_launch, check_reach, launch, tl, triton
 
 
 @triton.jit
@@ -48,11 +48,17 @@ def tiled_matmul(
     for name, x in (("a", a), ("b", b)):
         checks.float_tensor(name, x, ndim=2, look_inside=False)
     checks.matmul_shapes(a, b)
+    (m, k), n = a.shape, b.shape[1]
+    for name, x in (("a", a), ("b", b), ("c", torch.empty(m, n, device="meta"))):
+        check_reach(name, x)
     check_launch(a=a, b=b)
     for name, value in (("block_m", block_m), ("block_n", block_n), ("block_k", block_k)):
         check_block(name, value, smallest=16)
     checks.one_of("input_precision", input_precision, PRECISIONS)
-    (m, k), n = a.shape, b.shape[1]
+    if triton.cdiv(n, block_n) > MOST_PROGRAMS:
+        raise ValueError(
+            f"b has {n:,} columns and block_n is {block_n}; pass blocks of which {MOST_PROGRAMS:,} cover the columns, or fewer columns"
+        )
     c = torch.empty(m, n, dtype=a.dtype, device=a.device)
     launch(
         _matmul_kernel, (triton.cdiv(m, block_m), triton.cdiv(n, block_n)),

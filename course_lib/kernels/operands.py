@@ -180,16 +180,10 @@ def quantise(
     """
     for name, x in (("q", q), ("k", k), ("v", v)):
         check_input(name, x)
-    checks.same_kind(q=q, k=k, v=v)
-    checks.same_shape(k=k, v=v)
-    (b, h, _, d), (b_k, h_k, n_k, d_k) = q.shape, k.shape
-    if (b, d) != (b_k, d_k) or h % h_k:
-        raise ValueError(
-            f"q is {list(q.shape)} but k is {list(k.shape)}; batch and head size must be equal, q's heads a multiple of k's"
-        )
-    _check_sign(sign, d)
+    checks.grouped_heads(q, k, v)
+    _check_sign(sign, q.shape[3])
     rows = quantise_rows(q, Q_BLOCK, sign), quantise_rows(k, K_BLOCK, sign)
-    return Operands(*rows, quantise_values(v, permuted), n_k, q.dtype, permuted)
+    return Operands(*rows, quantise_values(v, permuted), k.shape[2], q.dtype, permuted)
 
 
 def check_operands(x: Operands) -> None:

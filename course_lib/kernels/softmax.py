@@ -7,7 +7,7 @@ Rows of nothing but -inf give zeros, as in ``course_lib.softmax``; a NaN in a ro
 import torch
 
 from course_lib import checks
-from course_lib.kernels import check_block, check_launch, tl, triton
+from course_lib.kernels import check_block, check_launch, launch, tl, triton
 
 
 @triton.jit
@@ -80,7 +80,7 @@ def _launch(kernel, x: torch.Tensor, block: int) -> torch.Tensor:
     check_launch(x=x)
     check_block("block", block)
     y = torch.empty_like(x)
-    kernel[(x.shape[0],)](x, y, x.shape[1], x.stride(0), y.stride(0), BLOCK=block)
+    launch(kernel, (x.shape[0],), x, y, x.shape[1], x.stride(0), y.stride(0), BLOCK=block)
     return y
 
 
@@ -111,5 +111,5 @@ def softmax_average(x: torch.Tensor, v: torch.Tensor, block: int = 4096) -> torc
     check_launch(x=x, v=v)
     check_block("block", block)
     o = torch.empty(x.shape[0], dtype=x.dtype, device=x.device)
-    _average_kernel[(x.shape[0],)](x, v, o, x.shape[1], x.stride(0), BLOCK=block)
+    launch(_average_kernel, (x.shape[0],), x, v, o, x.shape[1], x.stride(0), BLOCK=block)
     return o

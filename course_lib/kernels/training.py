@@ -6,7 +6,7 @@ Source: FlashAttention-2 (arXiv 2307.08691), Algorithms 1 and 2; the backward is
 so that nothing has to be added atomically.
 """
 
-from course_lib.kernels import tl, triton
+from course_lib.kernels import LOG2E, tl, triton
 
 LENGTHS = ["n_q", "n_k", "offset"]  # a new length does not compile anew
 
@@ -49,10 +49,10 @@ def _place(n, BLOCK: tl.constexpr):
 def _capped(s, scale, softcap, SOFTCAP: tl.constexpr):
     """Scores times log2 e; with a softcap, cap · tanh(s / cap), and tanh itself for the gradient."""
     if SOFTCAP:
-        tanh = 1 - 2 / (tl.exp2(s * (2 * 1.4426950408889634 * scale / softcap)) + 1)
-        return tanh * (softcap * 1.4426950408889634), tanh
+        tanh = 1 - 2 / (tl.exp2(s * (2 * LOG2E * scale / softcap)) + 1)
+        return tanh * (softcap * LOG2E), tanh
     else:
-        return s * (scale * 1.4426950408889634), s
+        return s * (scale * LOG2E), s
 
 
 @triton.jit
@@ -122,7 +122,7 @@ def forward_kernel(
     inverse = 1 / l
     _store_rows(o_ptr + b * o_b + h * o_h, acc * inverse[:, None], start_m, BLOCK_M, n_q, o_n, D, BLOCK_D)
     L_ptr += head * n_q
-    tl.store(L_ptr + rows, (m + tl.log2(l)) / 1.4426950408889634, mask=rows < n_q)
+    tl.store(L_ptr + rows, (m + tl.log2(l)) / LOG2E, mask=rows < n_q)
 
 
 @triton.jit(do_not_specialize=LENGTHS)
@@ -146,7 +146,7 @@ def delta_kernel(
 
 @triton.jit
 def _key_value_blocks(
-    k, v, dk, dv, q_ptr, do_ptr, L_ptr, D_ptr, q_n, do_n, keys, begin, end, n_q, n_k, offset, scale, softcap,
+    k, v, dk, dv, q_ptr, do_ptr, L_ptr, D_ptr, q_n, do_n, keys, begin, end, n_q, offset, scale, softcap,
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr,
     MASKED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -162,7 +162,7 @@ def _key_value_blocks(
         s, tanh = _capped(
             tl.dot(k, tl.trans(q), input_precision=PRECISION), scale, softcap, SOFTCAP
         )  # [BLOCK_N, BLOCK_M]
-        p = tl.exp2(s - (L * 1.4426950408889634)[None, :])
+        p = tl.exp2(s - (L * LOG2E)[None, :])
         if MASKED and CAUSAL:
             p = tl.where(keys[:, None] <= rows[None, :] + offset, p, 0.0)
         do = _rows(do_ptr, start, BLOCK_M, n_q, do_n, D, BLOCK_D, MASKED)
@@ -209,15 +209,15 @@ def key_value_gradient_kernel(
         at = (b * kv_heads * group + h) * n_q
         if CAUSAL:
             dk, dv = _key_value_blocks(
-                k, v, dk, dv, Q, DO, L_ptr + at, D_ptr + at, q_n, do_n, keys, begin, clear, n_q, n_k, offset, scale,
+                k, v, dk, dv, Q, DO, L_ptr + at, D_ptr + at, q_n, do_n, keys, begin, clear, n_q, offset, scale,
                 softcap, D, BLOCK_M, BLOCK_D, CAUSAL, SOFTCAP, True, PRECISION,
             )  # fmt: skip
         dk, dv = _key_value_blocks(
-            k, v, dk, dv, Q, DO, L_ptr + at, D_ptr + at, q_n, do_n, keys, clear, full, n_q, n_k, offset, scale,
+            k, v, dk, dv, Q, DO, L_ptr + at, D_ptr + at, q_n, do_n, keys, clear, full, n_q, offset, scale,
             softcap, D, BLOCK_M, BLOCK_D, CAUSAL, SOFTCAP, False, PRECISION,
         )  # fmt: skip
         dk, dv = _key_value_blocks(
-            k, v, dk, dv, Q, DO, L_ptr + at, D_ptr + at, q_n, do_n, keys, tl.maximum(clear, full), n_q, n_q, n_k,
+            k, v, dk, dv, Q, DO, L_ptr + at, D_ptr + at, q_n, do_n, keys, tl.maximum(clear, full), n_q, n_q,
             offset, scale, softcap, D, BLOCK_M, BLOCK_D, CAUSAL, SOFTCAP, True, PRECISION,
         )  # fmt: skip
     _store_rows(dk_ptr + b * dk_b + kv * dk_h, dk * scale, start_n, BLOCK_N, n_k, dk_n, D, BLOCK_D)
@@ -272,7 +272,7 @@ def query_gradient_kernel(
     q = _rows(q_ptr + b * q_b + h * q_h, start_m, BLOCK_M, n_q, q_n, D, BLOCK_D, True)
     do = _rows(do_ptr + b * do_b + h * do_h, start_m, BLOCK_M, n_q, do_n, D, BLOCK_D, True)
     at = head * n_q + rows
-    L = tl.load(L_ptr + at, mask=rows < n_q, other=0.0) * 1.4426950408889634
+    L = tl.load(L_ptr + at, mask=rows < n_q, other=0.0) * LOG2E
     delta = tl.where(-float("inf") < L, tl.load(D_ptr + at, mask=rows < n_q, other=0.0), 0.0)
     L = tl.where(-float("inf") < L, L, 0.0)  # a row that saw no key: its p is masked
     dq = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import torch
 
+from course_lib import checks, runtime
+
 SOURCE = Path(__file__).parent / "attention.cpp"
 FLAGS = {"-O2": ("-O2",), "-O3": ("-O3", "-march=native")}
 
@@ -50,10 +52,6 @@ def _run(command: list[str], input: str | None = None) -> str:
     return done.stdout
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flash-attention-course"
-
-
 @functools.cache
 def library(level: str, source: Path = SOURCE) -> ctypes.CDLL:
     """The compiled library for '-O2' or '-O3' (which is -O3 -march=native).
@@ -62,12 +60,11 @@ def library(level: str, source: Path = SOURCE) -> ctypes.CDLL:
     A folder that cannot be written costs a warning and the compilation in each process. Raises ValueError,
     CompilerMissingError, CppCompileError.
     """
-    if level not in FLAGS:
-        raise ValueError(f"level is {level!r}; choose one of {', '.join(map(repr, FLAGS))}")
+    checks.one_of("level", level, list(FLAGS))
     command = [compiler(), *FLAGS[level], "-std=c++17", "-shared", "-fPIC"]
     about_cpu = _run([*command[: 1 + len(FLAGS[level])], "-dM", "-E", "-x", "c++", "-"], input="")
     key = hashlib.sha256("\0".join([*command, about_cpu, source.read_text(encoding="utf-8")]).encode()).hexdigest()[:16]
-    ready = _cache() / f"attention-{key}.so"
+    ready = runtime.cache_folder() / f"attention-{key}.so"
     if not ready.is_file():
         ready = _compiled([*command, str(source)], ready)
     try:
@@ -111,29 +108,45 @@ def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:
     return loaded
 
 
-def _pointers(*tensors: torch.Tensor) -> list[int]:
-    for x in tensors:
+def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[int, int, int]:
+    """(Nq, Nk, d). Raises TypeError or ValueError for what the C++ code, which sees addresses only, cannot take."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        checks.float_tensor(name, x, ndim=2, look_inside=False)
+    n_q, n_k, d, d_v = checks.attention_shapes(q, k, v)
+    if d_v != d:
+        raise ValueError(f"v has head dimension {d_v} but q and k have {d}; the rungs need them equal")
+    for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dtype != torch.float64 or x.device.type != "cpu" or not x.is_contiguous():
-            raise TypeError(f"a tensor is {x.dtype} on {x.device}; the C++ rungs take contiguous float64 on the CPU")
+            raise TypeError(
+                f"{name} is {x.dtype} on {x.device} with strides {list(x.stride())}; the C++ rungs take contiguous float64 on the "
+                f"CPU: pass {name}.double().cpu().contiguous()"
+            )
+    return n_q, n_k, d
+
+
+def _pointers(*tensors: torch.Tensor) -> list[int]:
     return [x.data_ptr() for x in tensors]
 
 
 def attention_nodes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: str = "-O2") -> tuple[torch.Tensor, int]:
-    """(o, number of nodes made), [Nq, d] and [Nk, d] in float64: one heap-allocated node for each number."""
-    o = torch.empty_like(q)
-    count = library(level).attention_nodes(*_pointers(q, k, v, o), len(q), len(k), q.shape[1])
+    """(o, number of nodes made), q [Nq, d], k and v [Nk, d] in float64: one heap-allocated node for each number."""
+    sizes, o = _check(q, k, v), torch.empty_like(q)
+    count = library(level).attention_nodes(*_pointers(q, k, v, o), *sizes)
     return o, count
 
 
 def attention_flat(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: str = "-O2") -> torch.Tensor:
-    """o, [Nq, d] and [Nk, d] in float64: loops over flat arrays."""
-    o = torch.empty_like(q)
-    library(level).attention_flat(*_pointers(q, k, v, o), len(q), len(k), q.shape[1])
+    """o [Nq, d], q [Nq, d], k and v [Nk, d] in float64: loops over flat arrays."""
+    sizes, o = _check(q, k, v), torch.empty_like(q)
+    library(level).attention_flat(*_pointers(q, k, v, o), *sizes)
     return o
 
 
 def node_gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor) -> list[torch.Tensor]:
-    """dq, dk, dv for do, float64, by walking the nodes backwards."""
+    """dq, dk, dv in the shapes of q [Nq, d], k and v [Nk, d], for do [Nq, d], float64, by walking the nodes backwards."""
+    sizes = _check(q, k, v)
+    checks.same_kind(q=q, do=do)
+    checks.same_shape(q=q, do=do)
     gradients = [torch.empty_like(x) for x in (q, k, v)]
-    library("-O2").gradients_nodes(*_pointers(q, k, v, do, *gradients), len(q), len(k), q.shape[1])
+    library("-O2").gradients_nodes(*_pointers(q, k, v, do.contiguous(), *gradients), *sizes)
     return gradients

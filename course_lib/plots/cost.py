@@ -9,7 +9,20 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from course_lib.cost import Traffic, attainable
 from course_lib.data import Gpu
 from course_lib.memory import Memory
-from course_lib.style import ALGORITHM, BLACK, BLUE, GREEN, MARKER, ORANGE, RED, SKY, TENSOR, bytes_text, kind_label
+from course_lib.style import (
+    ALGORITHM,
+    BLACK,
+    BLUE,
+    GREEN,
+    MARKER,
+    ORANGE,
+    RED,
+    SKY,
+    TENSOR,
+    bar_places,
+    bytes_text,
+    kind_label,
+)
 
 
 def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
@@ -32,6 +45,7 @@ def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
         ax.annotate(gpu.name, hbm, xytext=(x, y), textcoords="offset points", ha=align, fontsize=11)
     ax.set(xscale="log", yscale="log", xlabel="size (bytes)", ylabel="bandwidth (TB/s)", xlim=(2e6, 1.2e12))
     ax.legend(loc="lower left")
+    kind_label(ax, "data sheets")
     return ax
 
 
@@ -41,7 +55,7 @@ def trace(ax: Axes, memory: Memory) -> Axes:
     A hatched bar is a load of a tile that was loaded before.
     """
     moves = [event for event in memory.trace if event.op in ("load", "store")]
-    loaded = set()
+    loaded, twice = set(), False
     for i, event in enumerate(moves):
         tile = (event.tensor, event.rows, event.cols)
         again = event.op == "load" and tile in loaded
@@ -52,20 +66,21 @@ def trace(ax: Axes, memory: Memory) -> Axes:
             "lw": 0,
         }
         ax.bar(i, event.bytes if event.op == "store" else -event.bytes, width=0.9, **look)
-        loaded.add(tile)
+        if event.op == "load":
+            loaded.add(tile)
+        twice = twice or again
     for name in dict.fromkeys(event.tensor for event in moves):
         ax.bar(0, 0, color=TENSOR[name], label=name)
+    if twice:
+        ax.bar(0, 0, color="#999999", hatch="///", edgecolor="white", lw=0, label="loaded\nbefore")
     starts = [i for i, e in enumerate(moves) if i == 0 or e.scope[:1] != moves[i - 1].scope[:1]]
+    end, raised = 0.0, False
     for i in starts:
         ax.axvline(i - 0.5, color="#777777", lw=1, ls=":")
-        ax.text(
-            i - 0.3,
-            1.0,
-            moves[i].scope[0] if moves[i].scope else "",
-            transform=ax.get_xaxis_transform(),
-            fontsize=11,
-            va="bottom",
-        )
+        words = moves[i].scope[0] if moves[i].scope else ""
+        raised = i < end and not raised  # a name that would run into the one before it stands a line higher
+        ax.text(i - 0.3, 1.07 if raised else 1.0, words, transform=ax.get_xaxis_transform(), fontsize=11, va="bottom")
+        end = i + 0.0105 * len(words) * len(moves)
     top = max(event.bytes for event in moves) * 1.1
     ax.set(xlabel="step (one load or store each)", ylabel="bytes:  ↓ loaded    stored ↑", xlim=(-0.6, len(moves) - 0.4))
     ax.set_ylim(-top, top)
@@ -73,6 +88,7 @@ def trace(ax: Axes, memory: Memory) -> Axes:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{abs(y):,g}"))
     ax.axhline(0, color="black", lw=1)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=1)
+    ax.text(1.02, 0, "counted", transform=ax.transAxes, fontsize=11, color="#444444", style="italic", va="bottom")
     return ax
 
 
@@ -86,6 +102,7 @@ def tile_budget(ax: Axes, tiles: Mapping[str, int], room: int) -> str:
     ax.set(xlabel="KiB of SRAM", xlim=(0, max(end, room / 1024) * 1.05))
     ax.set_yticks([])
     ax.legend(ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1))
+    kind_label(ax, "model")
     return f"{end:.0f} KiB of {room / 1024:.0f}: " + ("fits" if end * 1024 <= room else "does not fit")
 
 
@@ -159,11 +176,9 @@ def levels(
     ax: Axes, measured: Mapping[str, Sequence[float]], model: Mapping[str, float], names: Sequence[str], kind: str
 ) -> Axes:
     """Bytes of each algorithm at each level of the memory (``names``), as bars, and the model's bytes as a mark on each."""
-    width = 0.8 / len(names)
-    for i, name in enumerate(names):
-        at = [x + (i - (len(names) - 1) / 2) * width for x in range(len(measured))]
+    for i, (name, (at, width)) in enumerate(zip(names, bar_places(len(measured), len(names)))):
         shade = (RED, ORANGE, SKY, GREEN)[i]
-        ax.bar(at, [row[i] / 1e9 for row in measured.values()], width * 0.92, color=shade, label=name)
+        ax.bar(at, [row[i] / 1e9 for row in measured.values()], width, color=shade, label=name)
     for x, bytes_ in enumerate(model.values()):
         ax.plot([x - 0.42, x + 0.42], [bytes_ / 1e9] * 2, color=BLACK, lw=2.5, label=None if x else "model")
     ax.set_xticks(range(len(measured)), list(measured))

@@ -82,7 +82,8 @@ def softcap(axes: Sequence[Axes], x: torch.Tensor, cap: float) -> None:
     left.legend(loc="upper left")
     right.plot(x, 1 - torch.tanh(x / cap) ** 2, color=ORANGE)
     right.set(xlabel="score x", ylabel="slope", ylim=(0, 1.05))
-    kind_label(right, "by definition")
+    kind_label(left, "model")
+    kind_label(right, "model")
 
 
 def relative_steps(ax: Axes, names: Sequence[str], x: float) -> str:
@@ -100,6 +101,6 @@ def relative_steps(ax: Axes, names: Sequence[str], x: float) -> str:
     limits = {"xscale": "log", "yscale": "log", "xlim": (1e-12, 1e12), "ylim": (1e-8, 3)}
     ax.set(xlabel="magnitude of the number", ylabel="largest relative error", **limits)
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    kind_label(ax, "by definition")
+    kind_label(ax, "model")
     good = [name for name in names if step_at(x, name) / 2 <= 0.01 * x]
     return f"any number near {x:g} is held to 1 % in " + (", ".join(good) or "none of them")

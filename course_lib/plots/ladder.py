@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from course_lib.style import MARKER, colour, kind_label
+from course_lib.style import GREY, MARKER, colour, kind_label
 
 Points = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
@@ -13,17 +13,26 @@ Points = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 def ladder_lines(
     ax: Axes, series: Points, ylabel: str, kind: str, reported: Points | None = None, dotted: bool = False
 ) -> Axes:
-    """A line for each rung, (lengths, values), both axes logarithmic; what a source reports as hollow markers, ``dotted`` or alone."""
+    """A line for each rung, (lengths, values), both axes logarithmic; what a source reports as hollow markers, ``dotted`` or alone.
+
+    A rung that comes a second time, as 'Python (one machine)' and 'Python (another)', is dashed there, as is what runs on a GPU.
+    """
 
     def marker(name: str) -> str:
         return MARKER.get(name.split(",")[0].split(" (")[0], "o")
 
+    seen: set[str] = set()
     for name, (x, y) in series.items():
-        dashes = "--" if "GPU" in name else "-"
+        rung = name.split(" (")[0]
+        dashes = "--" if "GPU" in rung or rung in seen else "-"
+        seen.add(rung)
         ax.plot(x, y, dashes, marker=marker(name), color=colour(name), label=name)
     for name, (x, y) in (reported or {}).items():
         ax.plot(x, y, linestyle=":" if dotted else "none", marker=marker(name), ms=12, mew=2.2, mfc="none",
-                color=colour(name), label=f"{name}: reported")  # fmt: skip
+                color=colour(name))  # fmt: skip
+    if reported:  # one entry for all: the colours say which rung
+        ax.plot([], [], linestyle=":" if dotted else "none", marker="o", ms=12, mew=2.2, mfc="none",
+                color=GREY, label="hollow: reported")  # fmt: skip
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))

@@ -6,7 +6,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from course_lib.style import GREEN, GREY, MARKER, colour, kind_label
+from course_lib.style import GREEN, GREY, MARKER, bar_places, colour, kind_label
 
 
 def butterfly(axes: Sequence[Axes], stages: Sequence[torch.Tensor]) -> None:
@@ -90,10 +90,8 @@ def kept(ax: Axes, shares: Mapping[str, Mapping[int, float]], kind: str) -> Axes
 
 def share_bars(ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float]], kind: str) -> Axes:
     """For each unit of an SM a bar for each kernel: the share of its peak, with the number."""
-    width = 0.8 / len(series)
-    for i, (name, values) in enumerate(series.items()):
-        at = [x + (i - (len(series) - 1) / 2) * width for x in range(len(groups))]
-        ax.bar(at, values, width * 0.92, color=colour(name), alpha=0.5 if "," in name else 1, label=name)
+    for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series))):
+        ax.bar(at, values, width, color=colour(name), alpha=0.5 if "," in name else 1, label=name)
         for x, value in zip(at, values):
             ax.text(x, value, f"{value:.0%}", ha="center", va="bottom", fontsize=12)
     ax.set_xticks(range(len(groups)), list(groups))

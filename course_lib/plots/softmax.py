@@ -47,8 +47,8 @@ def online_step(ax: Axes, scores: Sequence[float], step: int, block: int = 1) ->
     ax.grid(False, axis="x")
     factor = softmax.correction([before.m], [state.m])[0]
     new = state.l - before.l * factor
-    ax.set_title(f"l = {before.l:.4g} × {factor:.4g} + {new:.4g} = {state.l:.4g}", loc="left")
-    return f"after {seen} of {len(scores)}: m = {state.m:.4g}, l = {state.l:.4g} (the old sum was multiplied by {factor:.4g})"
+    ax.set_title(f"ℓ = {before.l:.4g} × {factor:.4g} + {new:.4g} = {state.l:.4g}", loc="left")
+    return f"after {seen} of {len(scores)}: m = {state.m:.4g}, ℓ = {state.l:.4g} (the old sum was multiplied by {factor:.4g})"
 
 
 def key_blocks(axes: Sequence[Axes], scores: torch.Tensor, values: torch.Tensor, block: int) -> str:
@@ -65,7 +65,7 @@ def key_blocks(axes: Sequence[Axes], scores: torch.Tensor, values: torch.Tensor,
     axes[1].bar(at[1:], factors[1:], color=ORANGE)
     axes[1].set_xlim(axes[0].get_xlim())
     axes[2].plot(at, l, "o-", color=BLUE)
-    axes[3].plot(at, o, "o-", color=BLACK, label="o / l so far")
+    axes[3].plot(at, o, "o-", color=BLACK, label="o / $\\ell$ so far")
     final = float(softmax.average(scores, values, len(scores))[0])
     axes[3].axhline(final, color=GREEN, ls="--", label="attention")
     for ax, label in zip(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from course_lib.pipeline import Span
-from course_lib.style import MARKER, WORK, colour, kind_label, seconds_text
+from course_lib.pipeline import TENSOR, Span
+from course_lib.style import BLACK, GREY, MARKER, ORANGE, WORK, bar_places, colour, kind_label, seconds_text
 
 
 def lines(
@@ -19,8 +19,9 @@ def lines(
     ylabel: str,
     kind: str,
     base: int = 2,
+    log: bool = True,
 ) -> Axes:
-    """One line for each algorithm over x, both axes logarithmic."""
+    """One line for each algorithm over x, both axes logarithmic; without ``log`` the upright one is linear and begins at 0."""
     variants: Counter[str] = Counter()
     for name, y in series.items():
         algorithm, _, variant = name.partition(",")
@@ -32,10 +33,11 @@ def lines(
     ax.set_xscale("log", base=base)
     if max(x) <= 65_536:
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    ax.set_yscale("log")
-    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.set(xlabel=xlabel, ylabel=ylabel, yscale="log" if log else "linear")
     low, high = ax.get_ylim()
-    if high / low < 100:  # plain numbers read better than 3 × 10⁰
+    if not log:
+        ax.set_ylim(0, high)
+    elif high / low < 100:  # plain numbers read better than 3 × 10⁰
         ax.yaxis.set_minor_locator(LogLocator(subs=range(2, 10) if high / low < 5 else (2, 5)))
         ax.grid(True, axis="y", which="minor")
         for formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
@@ -76,18 +78,40 @@ def chain(ax: Axes, seconds: Mapping[str, float], causes: Sequence[str], kind: s
     return f"in all {times[0] / times[-1]:.0f} times: " + ", ".join(f"{g} by {c}" for g, c in zip(gains[1:], causes))
 
 
-def climb(ax: Axes, tflops: Mapping[str, float], peers: Mapping[str, float], peak: float, kind: str) -> str:
-    """One bar for each rung with its gain over the one above; a line for each peer; returns the best rung in words."""
+def climb(
+    ax: Axes,
+    tflops: Mapping[str, float],
+    peers: Mapping[str, float],
+    peak: float,
+    kind: str,
+    spread: Mapping[str, tuple[float, float]],
+) -> str:
+    """One bar for each rung with its gain over the one above; a line for each peer; returns the best rung in words.
+
+    ``spread`` is for each rung the rate of its slow and of its fast quarter of runs, drawn as a line; where those of a rung
+    and the one above overlap, the gain is grey with ≈. attention() is one of the rungs again, so it has no gain.
+    """
     names, rates = list(tflops), list(tflops.values())
     for y, (name, rate) in enumerate(tflops.items()):
+        slow, fast = spread[name]
         ax.barh(y, rate, color=colour(name), height=0.68)
-        gain = f"   {rate / rates[y - 1]:.2f}×" if y else ""
-        ax.text(rate, y, f" {rate:.0f}{gain}", va="center", fontsize=12)
+        ax.plot([slow, fast], [y, y], color=ORANGE, lw=3, solid_capstyle="butt", zorder=4)
+        end = ax.text(max(rate, fast), y, f" {rate:.0f}", va="center", fontsize=12)
+        if y and name != "attention()":
+            below, above = spread[names[y - 1]]
+            clear = slow > above or fast < below
+            ax.annotate(
+                f"{'' if clear else '≈ '}{rate / rates[y - 1]:.2f}×", (1, 0.5), (10, 0), xycoords=end, va="center",
+                textcoords="offset points", fontsize=12, color=BLACK if clear else GREY, weight="bold" if clear else "normal",
+            )  # fmt: skip
     for name, rate in peers.items():
         ax.plot([rate, rate], [-0.6, len(names) - 0.4], color=colour(name), ls="--", lw=2, zorder=3)
         ax.text(rate, -0.7, name, color=colour(name), ha="center", va="bottom", fontsize=12)
     ax.set_yticks(range(len(names)), names)
-    ax.set(xlabel=f"TFLOP/s (peak of the data sheet: {peak:,.0f})", xlim=(0, max(*rates, *peers.values()) * 1.2))
+    ax.set(
+        xlabel=f"TFLOP/s (data sheet: {peak:,.0f}); orange: the middle half of the runs; ≈: they overlap",
+        xlim=(0, max(*rates, *peers.values()) * 1.2),
+    )
     ax.set_ylim(len(names) - 0.4, -1.3)
     ax.grid(False, axis="y")
     kind_label(ax, kind)
@@ -100,17 +124,22 @@ def climb(ax: Axes, tflops: Mapping[str, float], peers: Mapping[str, float], pea
 
 
 def lanes(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
-    """A simulated pipeline: one lane for the producer and for each warpgroup, a bar for each piece of work."""
-    seen = set()
+    """A simulated pipeline: a lane for the producer, for each warpgroup and for the tensor cores, a bar for each piece of work.
+
+    Two pieces of one warpgroup that run at once have half a lane each; on the tensor cores each warpgroup has its part.
+    """
+    seen, consumers = set(), max(span.lane for span in spans)
     for span in spans:
-        label = None if span.kind in seen else span.kind
-        seen.add(span.kind)
-        offset = 0.2 if span.kind == "softmax" else -0.2 if span.kind == "PV" else 0.0
-        height = 0.4 if offset else 0.8
-        ax.barh(span.lane + offset, span.end - span.start, left=span.start, height=height, color=WORK[span.kind],
-                edgecolor="white", label=label)  # fmt: skip
-    consumers = max(span.lane for span in spans)
-    ax.set_yticks(range(consumers + 1), ["producer", *(f"warpgroup {i + 1}" for i in range(consumers))])
+        others = (s for s in spans if s is not span and s.lane == span.lane)
+        beside = any(s.start < span.end - 1e-9 and span.start < s.end - 1e-9 for s in others)
+        boxes = [(span.lane - 0.4 + 0.4 * (beside and span.kind == "softmax"), 0.4 if beside else 0.8)]
+        if span.kind in TENSOR:
+            boxes.append((consumers + 0.6 + 0.8 * (span.lane - 1) / consumers, 0.8 / consumers))
+        for top, height in boxes:
+            ax.barh(top, span.end - span.start, left=span.start, height=height, align="edge", color=WORK[span.kind],
+                    edgecolor="white", label=None if span.kind in seen else span.kind)  # fmt: skip
+            seen.add(span.kind)
+    ax.set_yticks(range(consumers + 2), ["producer", *(f"warpgroup {i + 1}" for i in range(consumers)), "tensor cores"])
     ax.invert_yaxis()
     ax.set(xlabel="time (units)", title=f"tensor cores idle: {idle:.0%}")
     ax.grid(False, axis="y")
@@ -123,10 +152,8 @@ def grouped_bars(
     ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float]], ylabel: str, kind: str, log: bool = True
 ) -> Axes:
     """For each group a bar for each algorithm, on a logarithmic or a linear axis."""
-    width = 0.8 / len(series)
-    for i, (name, values) in enumerate(series.items()):
-        at = [x + (i - (len(series) - 1) / 2) * width for x in range(len(groups))]
-        ax.bar(at, values, width * 0.92, color=colour(name), label=name)
+    for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series))):
+        ax.bar(at, values, width, color=colour(name), label=name)
     ax.set_xticks(range(len(groups)), list(groups))
     ax.set(yscale="log" if log else "linear", ylabel=ylabel)
     ax.grid(False, axis="x")

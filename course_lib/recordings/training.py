@@ -44,7 +44,7 @@ def _errors(
 
 
 def attention_speed() -> list[dict[str, Any]]:
-    """bf16, 16,384 tokens of 2,048 numbers, N = 1k, 4k, 16k: seconds forward and backward, TFLOP/s, and errors.
+    """bf16, 16,384 tokens of 2,048 numbers, N = 1k, 4k, 16k: seconds forward and backward in turns, TFLOP/s, and errors.
 
     FLOPs as the papers count them: 4 N² d a head, half of it under a causal mask, 2.5 times as much backward.
     """
@@ -59,21 +59,26 @@ def attention_speed() -> list[dict[str, Any]]:
         *tensors, do = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4))
         oracle = _results(plain_attention, [x[:1, :1].double() for x in tensors], do[:1, :1], causal)
         plain = _errors(plain_attention, oracle, tensors, do, causal)
+        errors = {name: _errors(attend, oracle, tensors, do, causal) for name, attend in versions.items()}
+        forward = {name: partial(attend, *tensors, causal) for name, attend in versions.items()}
+        backward = {name: _backward(attend, tensors, do, causal) for name, attend in versions.items()}
+        seconds = measure.seconds_in_turns(forward), measure.seconds_in_turns(backward, graph=False)
         flops = 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1)
-        for name, attend in versions.items():
-            errors = _errors(attend, oracle, tensors, do, causal)
-            forward = measure.seconds(partial(attend, *tensors, causal), repeats=15, warm_up=3, graph=True).median
-            leaves = [x.detach().requires_grad_() for x in tensors]
-            o = attend(*leaves, causal)
-            call = partial(torch.autograd.grad, o, leaves, do, retain_graph=True)
-            backward = measure.seconds(call, repeats=15, warm_up=3).median
-            del o
-            row = {"algorithm": name, "d": d, "causal": causal, "n": n, "forward_seconds": forward}
-            row |= {"backward_seconds": backward, "forward_tflops": flops / forward / 1e12}
-            row |= {"backward_tflops": 2.5 * flops / backward / 1e12}
-            row |= {f"{x}_error": error for x, error in zip(("o", "dq", "dk", "dv"), errors)}
+        for name in versions:
+            there, back = (times[name].median for times in seconds)
+            row = {"algorithm": name, "d": d, "causal": causal, "n": n, "forward_seconds": there}
+            row |= {"backward_seconds": back, "forward_tflops": flops / there / 1e12}
+            row |= {"backward_tflops": 2.5 * flops / back / 1e12}
+            row |= {f"{x}_error": error for x, error in zip(("o", "dq", "dk", "dv"), errors[name])}
             rows.append(row | {f"plain_{x}_error": error for x, error in zip(("o", "dq", "dk", "dv"), plain)})
     return rows
+
+
+def _backward(
+    attend: Callable[..., torch.Tensor], tensors: list[torch.Tensor], do: torch.Tensor, causal: bool
+) -> Callable[[], Any]:
+    leaves = [x.detach().requires_grad_() for x in tensors]
+    return partial(torch.autograd.grad, attend(*leaves, causal), leaves, do, retain_graph=True)
 
 
 def training_run() -> list[dict[str, Any]]:

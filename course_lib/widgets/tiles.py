@@ -47,12 +47,20 @@ class TileExplorer(Clickable):
                     f"{name} has {len(run.memory.trace):,} events, more than {_MOST_EVENTS:,}; pass smaller matrices or larger blocks"
                 )
         described = [_describe(name, algorithms[name], run) for name, run in self.runs.items()]
-        first = next(iter(self.runs.values()))
+        shape, size = (len(self.runs), 1), (11, 4.4 if len(self.runs) == 1 else 3.5 * len(self.runs))
         super().__init__(
             {"runs": described, "colors": style.TENSOR},
-            still=style.render(plots.trace, first.memory, size=(11, 4.4))[0],
+            still=style.render(_still, self.runs, size=size, axes=shape)[0],
             alt=f"tiles of {' and '.join(self.runs)}: what is on the chip at each step, and what has been moved",
         )
+
+
+def _still(axes: Any, runs: Mapping[str, Run]) -> None:
+    """The traces of all runs, one below the other."""
+    for ax, (name, run) in zip(axes if isinstance(axes, list) else [axes], runs.items(), strict=True):
+        plots.trace(ax, run.memory)
+        if len(runs) > 1:
+            ax.set_ylabel(f"{name}\n{ax.get_ylabel()}")
 
 
 def _describe(name: str, algorithm: Callable[..., Run], run: Run) -> dict[str, Any]:

@@ -14,6 +14,8 @@ An H100 gives one block of threads 227 KiB of SRAM: 232,448 bytes. One step of f
 - $Q_i$ [block_m, d], $K_j$ and $V_j$ [block_n, d], in fp16, 2 bytes a number;
 - $S_{ij}$ [block_m, block_n] and the accumulator $O_i$ [block_m, d], in fp32, 4 bytes a number. $P_{ij}$ takes the place of $S_{ij}$.
 
+This is the model of this page, with all five in SRAM. Kernels for an H100 keep $S_{ij}$ and $O_i$ in registers (lectures 05 and 10).
+
 With block_m = 128 and d = 128, block_n = 128 takes 229,376 bytes and fits; 256 takes 360,448 and does not.
 
 Return the largest block_n for `sram_bytes` bytes of SRAM, as a whole number: a power of two (1, 2, 4, 8 …), or 0 if not even one

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from course_lib import checks, runtime
-from course_lib.kernels import check_launch, gl, launch
+from course_lib.kernels import check_block, check_launch, gl, launch
 from course_lib.kernels.hopper.descriptors import descriptor_kernel
 from course_lib.kernels.hopper.pointers import pointer_kernel
 from course_lib.kernels.hopper.specialised import specialised_kernel
@@ -79,14 +79,13 @@ def forward(
         rung = RUNGS[rung]
     for name, x in (("q", q), ("k", k), ("v", v)):
         checks.float_tensor(name, x, ndim=4, look_inside=False)
-    checks.same_kind(q=q, k=k, v=v)
-    checks.same_shape(k=k, v=v)
-    (b, h, n_q, d), (b_k, h_k, n_k, d_k) = q.shape, k.shape
-    if (b, d) != (b_k, d_k) or h % h_k:
-        raise ValueError(
-            f"q is {list(q.shape)} but k is {list(k.shape)}; batch and head size must be equal, q's heads a multiple of k's"
-        )
+    checks.grouped_heads(q, k, v)
+    checks.causal_mask(causal, causal_offset)
+    (b, h, n_q, d), (h_k, n_k) = q.shape, k.shape[1:3]
     checks.one_of("the head size", d, SIZES)
+    for block in rung.blocks[d > 64]:
+        check_block("rung.blocks", block)
+    checks.one_of("rung.num_warps", rung.num_warps[d > 64], (1, 2, 4, 8, 16))
     check_launch(q=q, k=k, v=v)
     q, k, v = (_aligned(x.contiguous()) for x in (q, k, v))
     o, L = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)

@@ -263,6 +263,9 @@ def specialised_kernel(
     q and o [B, H, Nq, D], k and v [B, H / group, Nk, D] by descriptors of [1, 1, 64 or BLOCK_N, BLOCK_D] blocks; L [B, H, Nq].
     2 consumers have 240 registers a thread, 3 have 160; the producer gives most of its own away.
     """
+    gl.static_assert(
+        CONSUMERS == 2 or CONSUMERS == 3, "two or three warpgroups compute: the rings wait for each of them"
+    )
     BLOCK_M: gl.constexpr = CONSUMERS * ROWS
     blocks = gl.cdiv(n_q, BLOCK_M)
     k_ring, v_ring = make_ring(k_desc, STAGES, CONSUMERS), make_ring(v_desc, STAGES, CONSUMERS)

@@ -117,7 +117,9 @@ function render({ model, el }) {
     html("b", {}, item, "■ ").style.color = data.colors[kind];
     item.append(NAMES[kind]);
   }
-  html("span", {}, key, "empty lane: waiting");
+  const gap = html("span", {}, key);
+  html("b", {}, gap, "□ ");
+  gap.append("nothing: waiting");
 
   function draw() {
     const spans = simulate(values);

@@ -87,11 +87,11 @@ function render({ model, el }) {
       svg("text", { x: 80 + now.seen * wide, y: y(now.m) + 4 }, drawing, `m = ${short(now.m)}`);
     }
     const added = now.l - before.l * now.factor;
-    const state = `(m, l) = (${short(now.m)}, ${now.l.toFixed(3)})`;
+    const state = `(m, ℓ) = (${short(now.m)}, ${now.l.toFixed(3)})`;
     const power = `e^(${short(before.m)} − ${now.m < 0 ? `(${short(now.m)})` : short(now.m)})`;
-    formula.textContent = !step ? "before the first block: (m, l) = (−∞, 0)"
-      : step === 1 ? `l = ${now.l.toFixed(3)}, nothing to correct yet;  ${state}`
-      : `l = ${before.l.toFixed(3)} × ${power} + ${added.toFixed(3)} = ${before.l.toFixed(3)} × ${now.factor.toFixed(3)} + ${added.toFixed(3)} = ${now.l.toFixed(3)};  ${state}`;
+    formula.textContent = !step ? "before the first block: (m, ℓ) = (−∞, 0)"
+      : step === 1 ? `ℓ = ${now.l.toFixed(3)}, nothing to correct yet;  ${state}`
+      : `ℓ = ${before.l.toFixed(3)} × ${power} + ${added.toFixed(3)} = ${before.l.toFixed(3)} × ${now.factor.toFixed(3)} + ${added.toFixed(3)} = ${now.l.toFixed(3)};  ${state}`;
     where.textContent = `${step} of ${history.length - 1}`;
     counts(now);
   }
@@ -105,7 +105,7 @@ function render({ model, el }) {
     const body = html("tbody", {}, table);
     const rows = [
       ["offline softmax", 3, done ? "knows m; two more passes" : "knows a maximum so far, no sum"],
-      ["online softmax", 2, done ? "knows m and l; one more pass" : "knows m and l of what it saw"],
+      ["online softmax", 2, done ? "knows m and ℓ; one more pass" : "knows m and ℓ of what it saw"],
       ["online, fused with the average", 1, done ? "has the answer" : "has the answer for what it saw"],
     ];
     for (const [name, passes, words] of rows) {

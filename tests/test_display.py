@@ -1,0 +1,28 @@
+"""Code on a page: sources, excerpts and differences."""
+
+import pytest
+
+from course_lib.display import difference, excerpt, source
+from course_lib.kernels.lite import _lite_kernel
+from course_lib.kernels.online import _online_kernel
+
+
+def test_the_lite_and_online_kernels_differ_in_the_online_lines_only() -> None:
+    lines = [line for line in difference(_lite_kernel, _online_kernel).data.splitlines() if line[:1] in "+-"]
+    added, removed = [x for x in lines if x[0] == "+"], [x for x in lines if x[0] == "-"]
+    assert len(added) <= 10
+    assert len(removed) <= 4
+    assert any("correction = tl.exp(m - m_new)" in line for line in added)
+    assert source(_lite_kernel).data.startswith(
+        "`course_lib/kernels/lite.py`\n\n```python\n@triton.jit\ndef _lite_kernel("
+    )
+    with pytest.raises(TypeError, match="got a int; pass a function"):
+        source(3)  # type: ignore[arg-type]
+
+
+def test_an_excerpt_is_the_lines_between_two_words(tmp_path) -> None:
+    path = tmp_path / "code.cpp"
+    path.write_text("one\n  two {\n    three\n  }\nfour\n")
+    assert excerpt(path, "two", "four").data == "`code.cpp`\n\n```cpp\ntwo {\n  three\n}\n```"
+    with pytest.raises(ValueError, match=r"code.cpp has no lines from 'four' to 'two'"):
+        excerpt(path, "four", "two")

@@ -1,0 +1,48 @@
+"""The softmax stepper on a static page, without a kernel or a network, in a real Chromium."""
+
+import pytest
+
+from course_lib import softmax
+from course_lib.widgets.stepper import SoftmaxStepper
+
+
+@pytest.mark.browser
+def test_the_stepper_ends_at_five_and_1203_by_keys(show) -> None:
+    page = show(SoftmaxStepper([3, 2, 5, 1]))
+    page.locator(".stepper").focus()
+    for words in ("(3, 1.000)", "(3, 1.368)", "(5, 1.185)", "(5, 1.203)"):
+        page.keyboard.press("ArrowRight")
+        page.get_by_text(f"(m, ℓ) = {words}").wait_for()
+    weights = [float(x.get_attribute("data-weight")) for x in page.locator("[data-weight]").all()]
+    assert weights == pytest.approx([0.135, 0.050, 1.0, 0.018])
+
+
+@pytest.mark.browser
+def test_the_stepper_computes_as_the_library_does(show) -> None:
+    page = show(SoftmaxStepper())
+    for text, block in (("1, 1", 1), ("-50 -40 -30", 2), ("7 6 5 4 3 2 1", 4), ("0.5,1e3,-2", 1), ("4", 8)):
+        page.get_by_label("scores", exact=True).fill(text)
+        page.get_by_label("block size").select_option(str(block))
+        page.locator(".stepper").focus()
+        page.keyboard.press("End")
+        last = softmax.online_states([float(x) for x in text.replace(",", " ").split()], block)[-1]
+        assert f"{float(last.l):.3f})" in page.locator(".formula").inner_text()
+    page.get_by_label("scores", exact=True).fill("−3; −2")  # a real minus sign, as the page prints it
+    assert page.get_by_role("alert").inner_text() == ""
+    for text in ("", "1, abc", "1, nan", ",".join("1" * 25)):
+        page.get_by_label("scores", exact=True).fill(text)
+        assert "type" in page.get_by_role("alert").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: SoftmaxStepper([]), ValueError, r"scores is empty \(shape \[0\]\); pass at least one element"),
+        (lambda: SoftmaxStepper([1, float("nan")]), ValueError, "scores contains NaN; remove it first"),
+        (lambda: SoftmaxStepper([1] * 25), ValueError, "scores has 25 numbers; pass at most 24"),
+        (lambda: SoftmaxStepper([1], block=3), ValueError, "block is 3; choose one of 1, 2, 4, 8"),
+    ],
+)
+def test_bad_input(make, error, message) -> None:
+    with pytest.raises(error, match=message):
+        make()
