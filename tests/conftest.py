@@ -1,10 +1,11 @@
 """Fixtures and switches shared by all tests."""
 
+import importlib.util
 import os
+from collections.abc import Iterator
 
 import pytest
 import torch
-from browsing import browser, lab, open_file, show  # noqa: F401 - the fixtures of the browser tests
 from hypothesis import settings
 
 from course_lib import runtime
@@ -12,10 +13,17 @@ from course_lib import runtime
 settings.register_profile("course", deadline=None)  # a busy machine is slow, not wrong
 settings.load_profile("course")
 
+if importlib.util.find_spec("nbformat"):  # a GPU server with torch and triton alone runs the kernels' tests
+    from browsing import browser, lab, open_file, show  # noqa: F401 - the fixtures of the browser tests
+
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
-    torch.manual_seed(0)
+def seeded() -> Iterator[None]:
+    """The same numbers in every run, others with COURSE_SEED; a GPU's memory goes back to the other workers."""
+    torch.manual_seed(int(os.environ.get("COURSE_SEED", "0")))
+    yield
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
