@@ -91,8 +91,9 @@ notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 
 	@$(PYTHON) -m course_lib.notebooks $(if $(FRESH),--fresh)
 
 .PHONY: picture
-picture: $(READY)  ## redraw the map of the course that the README shows
+picture: $(READY)  ## redraw the map of the course (README) and that of the modules and their imports (CONTRIBUTING)
 	@$(PYTHON) -m course_lib.course_map
+	@$(PYTHON) -m course_lib.module_map
 
 HUB := $(dir $(READY)).hub-ready
 $(HUB): $(READY) deploy/package-lock.json

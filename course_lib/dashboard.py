@@ -1,10 +1,8 @@
 """Shows a lecture's figures with controls and clickable pictures, and nothing else, with Voilà: python -m course_lib.dashboard 06"""
 
-import argparse
+import os
 import re
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -46,24 +44,12 @@ def command(path: Path, *flags: str) -> list[str]:
     return [sys.executable, "-m", "voila", str(path), "--Voila.ip=127.0.0.1", *flags]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m course_lib.dashboard", description="A lecture's widgets, alone.")
-    parser.add_argument("lecture", help="its number, for example 06")
-    options, flags = parser.parse_known_args()
-    try:
-        path = notebooks.lecture(options.lecture)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 1
-    with tempfile.TemporaryDirectory(prefix="dashboard-") as folder:
-        target = Path(folder) / path.name
-        nbformat.write(dashboard(nbformat.read(path, as_version=4)), target)
-        print(f"the widgets of {path.stem} open in the browser when all cells have run; stop with Ctrl+C")
-        try:
-            return subprocess.run(command(target, *flags), check=False).returncode
-        except KeyboardInterrupt:
-            return 0
+def _prepare(folder: Path, path: Path, flags: list[str]) -> tuple[list[str], dict[str, str]]:
+    target = folder / path.name
+    nbformat.write(dashboard(nbformat.read(path, as_version=4)), target)
+    print(f"the widgets of {path.stem} open in the browser when all cells have run; stop with Ctrl+C")
+    return command(target, *flags), dict(os.environ)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(notebooks.serve("dashboard", "A lecture's widgets, alone.", _prepare))

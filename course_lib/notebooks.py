@@ -10,7 +10,10 @@ import argparse
 import hashlib
 import json
 import re
+import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,29 @@ def lecture(number: str) -> Path:
     if digits is None or digits[1].zfill(2) not in known:
         raise ValueError(f"lecture is {number!r}; pass one of {', '.join(known)}")
     return known[digits[1].zfill(2)]
+
+
+def serve(
+    prog: str, description: str, prepare: Callable[[Path, Path, list[str]], tuple[list[str], dict[str, str]]]
+) -> int:
+    """The command line of what shows one lecture: its number, and flags handed on; serves until Ctrl+C.
+
+    ``prepare(folder, lecture, flags)`` fills a temporary folder and returns the server's command and environment.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m course_lib.{prog}", description=description)
+    parser.add_argument("lecture", help="its number, for example 06")
+    options, flags = parser.parse_known_args()
+    try:
+        path = lecture(options.lecture)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory(prefix=f"{prog}-") as folder:
+        command, environment = prepare(Path(folder), path, flags)
+        try:
+            return subprocess.run(command, env=environment, check=False).returncode
+        except KeyboardInterrupt:
+            return 0
 
 
 def about(path: Path) -> dict[str, Any]:
@@ -76,6 +102,7 @@ def refresh(path: Path, fresh: bool = False) -> bool:
         kernel_name="python3",
         resources={"metadata": {"path": str(path.parent)}},
         store_widget_state=False,
+        coalesce_streams=True,
     ).execute()
     for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), start=1):
         cell.execution_count = number

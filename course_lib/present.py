@@ -3,13 +3,10 @@
 The lecture is a copy: what is run, typed or broken in front of a class does not touch the course.
 """
 
-import argparse
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import nbformat
@@ -69,24 +66,11 @@ def command(folder: Path, name: str, *flags: str) -> list[str]:
     ]  # fmt: skip
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m course_lib.present", description="A lecture as live slides.")
-    parser.add_argument("lecture", help="its number, for example 05")
-    options, flags = parser.parse_known_args()
-    try:
-        path = notebooks.lecture(options.lecture)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 1
-    with tempfile.TemporaryDirectory(prefix="present-") as name:
-        folder = Path(name)
-        environment = prepare(folder, path)
-        print(f"{notes(path)}\n\n{HOW.format(lecture=path.stem, notes=notes_name(path))}\n")
-        try:
-            return subprocess.run(command(folder, path.name, *flags), env=environment, check=False).returncode
-        except KeyboardInterrupt:
-            return 0
+def _prepare(folder: Path, path: Path, flags: list[str]) -> tuple[list[str], dict[str, str]]:
+    environment = prepare(folder, path)
+    print(f"{notes(path)}\n\n{HOW.format(lecture=path.stem, notes=notes_name(path))}\n")
+    return command(folder, path.name, *flags), environment
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(notebooks.serve("present", "A lecture as live slides.", _prepare))

@@ -95,3 +95,8 @@ def test_an_answer_depends_on_the_kernels_file_even_if_the_launcher_is_elsewhere
     assert compiled._key(*arguments) == key
     monkeypatch.setattr(Path, "read_text", lambda path, **how: read(path, **how) + "#" * (path.name == "training.py"))
     assert compiled._key(*arguments) != key
+
+
+def test_a_launcher_that_launches_nothing_is_said_so() -> None:
+    with pytest.raises(ValueError, match="launcher is matrix, which launched no kernel; pass one that does"):
+        inspect(matrix, 4, 4)

@@ -8,8 +8,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
-from course_lib import ladder, notebooks, reference
+from course_lib import ladder, notebooks, plots, reference
 from course_lib.ladder import cpp, python
 from course_lib.ladder.value import Value
 
@@ -204,3 +205,14 @@ def test_a_library_that_cannot_be_loaded_is_a_clear_error(fresh, monkeypatch) ->
     monkeypatch.setattr(cpp, "_compiled", lambda *_: junk)
     with pytest.raises(cpp.CppCompileError, match=r"junk\.so was compiled but cannot be loaded"):
         cpp.library("-O2")
+
+
+def test_the_second_machine_is_dashed_and_what_is_reported_has_one_entry() -> None:
+    ax = Figure().subplots()
+    points = ((8, 16), (1.0, 2.0))
+    ours = {"Python (one)": points, "Lite, GPU": points, "Python (another)": points}
+    plots.ladder_lines(ax, ours, "milliseconds", "recorded", {"Python": points, "Lite": points})
+    assert [line.get_linestyle() for line in ax.lines[:3]] == ["-", "--", "--"]
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [*ours, "hollow: reported"]

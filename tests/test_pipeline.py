@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
-from course_lib import pipeline
+from course_lib import pipeline, plots
 from course_lib.widgets.timeline import PipelineTimeline
 
 
@@ -51,6 +52,18 @@ def test_taking_turns_keeps_the_tensor_cores_busier() -> None:
     # In step, both wait for both softmaxes: of 2 + 2 + 2 units a block the tensor cores work 4. The first load takes 1.
     assert pipeline.idle_fraction(plain) == pytest.approx(1 - 12 * 4 / (1 + 12 * 6))
     assert pipeline.idle_fraction(turns) < 0.15
+
+
+@pytest.mark.parametrize("mode", pipeline.MODES)
+def test_the_still_picture_halves_a_lane_only_where_two_pieces_run_at_once(mode) -> None:
+    spans, ax = pipeline.simulate(6, 2, 3, 2, 1, 1, 1, mode), Figure().subplots()
+    plots.lanes(ax, spans, pipeline.idle_fraction(spans))
+    names = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert names == ["producer", "warpgroup 1", "warpgroup 2", "tensor cores"]
+    boxes = [box for bars in ax.containers for box in bars]
+    work = [box for box in boxes if box.get_y() < 2.5]
+    assert {round(box.get_height(), 6) for box in work} == ({0.4, 0.8} if mode == "two-stage overlap" else {0.8})
+    assert len(boxes) - len(work) == sum(span.kind in pipeline.TENSOR for span in spans)
 
 
 @pytest.mark.browser

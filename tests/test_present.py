@@ -16,7 +16,7 @@ LECTURES = [path.name[:2] for path in notebooks.lectures()]
 # Two workers, two JupyterLabs: the walks are among the longest tests.
 WALKED = [pytest.param(n, marks=pytest.mark.xdist_group(f"present {int(n) % 2}"), id=n) for n in LECTURES]
 LIVE = LECTURES if os.environ.get("COURSE_PRESENT_ALL") == "1" else ["05"]
-# Run in the page: what the screen shows, and one step onward as the arrows do it. The arrows go over each cell of a slide before the next.
+# Run in the page: what the screen shows, and the way to a cell: the arrow is clicked once it is alive, and the cell waited for.
 SCREEN = """
 const shown = () => {
   const cells = [...document.querySelectorAll('.jp-deck-mod-visible')].filter(cell => cell.offsetHeight > 0);
@@ -29,32 +29,42 @@ const shown = () => {
     right: Math.max(...boxes.map(box => box.right)),
   };
 };
-const go = (...ways) => {
-  const arrow = ways.map(way => document.querySelector(`.jp-deck-mod-direction-${way}:not(.jp-mod-disabled)`)).find(found => found);
-  arrow?.click();
-  return Boolean(arrow);
-};
-const pause = milliseconds => new Promise(done => setTimeout(done, milliseconds));
-const active = () => document.querySelector('.jp-Notebook-cell.jp-mod-active')?.dataset.windowedListIndex;
-const step = async (...ways) => {
-  const [before, at] = [shown().cells, active()];
-  if (!go(...ways)) return false;
-  for (let i = 0; i < 80 && active() === at && shown().cells === before; i++) await pause(25);
-  await pause(40);
-  return true;
-};
-const next = async () => {
-  const before = shown().cells;
-  for (let still = 0; still < 12; still++) {
-    if (!await step('down', 'forward')) return false;
-    if (shown().cells !== before) { await pause(40); return true; }
+const until = async (found, tries = 400) => {
+  for (let i = 0; i < tries; i++) {
+    const now = found();
+    if (now) return now;
+    await new Promise(done => setTimeout(done, 25));
   }
-  return false;
+};
+const active = () => document.querySelector('.jp-Notebook-cell.jp-mod-active')?.dataset.windowedListIndex;
+const walk = async ([cell, way]) => {
+  if (Number(active()) >= Number(cell)) return shown();  // a slider in that cell of the slide has been used
+  const arrow = await until(() => document.querySelector(`.jp-deck-mod-direction-${way}:not(.jp-mod-disabled)`));
+  if (!arrow) throw Error(`no way ${way} to cell ${cell}`);
+  arrow.click();
+  if (!await until(() => active() === cell)) throw Error(`${way} to cell ${cell} ended at ${active()}`);
+  await new Promise(done => setTimeout(done, 60));
+  return shown();
 };
 """
-WALK = f"async () => {{ {SCREEN} const all = [shown()]; while (await next()) all.push(shown()); return all; }}"
-NEXT = f"async () => {{ {SCREEN} return await next() ? shown() : null; }}"
-BACK = f"async () => {{ {SCREEN} while (await step('back', 'up')); return shown(); }}"
+WALK = f"async steps => {{ {SCREEN} const all = [shown()]; for (const step of steps) all.push(await walk(step)); return all; }}"
+WALK_BACK = f"""async () => {{ {SCREEN}
+  const alive = way => document.querySelector(`.jp-deck-mod-direction-${{way}}:not(.jp-mod-disabled)`);
+  for (let i = 0; i < 200 && active() !== '0'; i++) {{
+    const from = active();
+    (alive('back') ?? alive('up'))?.click();
+    await until(() => active() !== from, 20);
+  }}
+  if (active() !== '0') throw Error(`no way back from cell ${{active()}}`);
+}}"""
+WALK_ON = f"async step => {{ {SCREEN} return await walk(step); }}"
+
+
+def steps(number: str) -> list[tuple[str, str]]:
+    """Each cell after the first that the arrows come to, and the arrow: a slide lies to the right, all else below."""
+    cells = slides.deck(nbformat.read(notebooks.lecture(number), 4)).cells
+    kinds = [(str(i), slides.slide_type(cell)) for i, cell in enumerate(cells)]
+    return [(i, "forward" if kind == "slide" else "down") for i, kind in kinds if kind not in ("notes", "skip")][1:]
 
 
 @pytest.fixture(scope="module")
@@ -120,10 +130,8 @@ def too_tall(shown: list[dict]) -> list[str]:
 
 @pytest.mark.parametrize("number", WALKED)
 def test_no_slide_is_taller_than_the_screen(show, number) -> None:
-    shown = show(number).evaluate(WALK)
-    cells = slides.deck(nbformat.read(notebooks.lecture(number), 4)).cells
-    expected = {str(i) for i, cell in enumerate(cells) if slides.slide_type(cell) not in ("notes", "skip")}
-    assert {index for now in shown for index in now["cells"].split(",")} == expected
+    shown = show(number).evaluate(WALK, steps(number))
+    assert {index for now in shown for index in now["cells"].split(",")} == {"0", *(cell for cell, _ in steps(number))}
     assert not too_tall(shown)
 
 
@@ -143,11 +151,10 @@ def test_a_lecture_is_presented_live(show, number) -> None:
             continue
     idle(page)
     sliders, moved, shown = page.locator(".course-explorer .noUi-handle").count(), False, []
-    now = page.evaluate(BACK)
-    while now:
-        shown.append(now)
+    page.evaluate(WALK_BACK)
+    for step in steps(number):
+        shown.append(page.evaluate(WALK_ON, step))
         moved = moved or slid(page)
-        now = page.evaluate(NEXT)
     assert moved or not sliders
     assert page.locator('[data-mime-type="application/vnd.jupyter.error"]').count() == 0
     assert not too_tall(shown)

@@ -1,6 +1,5 @@
 """What holds the project together: one list of versions, a lock inside it, help for each target, nothing private."""
 
-import ast
 import re
 import subprocess
 import tomllib
@@ -11,11 +10,10 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from course_lib import notebooks
+from course_lib import module_map, notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 LOCK = dict(line.split("==") for line in (ROOT / "requirements.lock").read_text().splitlines())
 
 
@@ -72,24 +70,6 @@ def test_the_readme_names_each_lecture_and_the_map_shows_it() -> None:
         assert about["title"] in picture, f"{about['title']}: run `make picture`"
 
 
-def imported(source: str, module: str) -> set[str]:
-    """The modules of course_lib, by their first name, that the text of course_lib.``module`` imports, wherever it does so."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            package = module.split(".")[: -node.level] if node.level else []
-            start = ".".join(["course_lib", *package] * bool(node.level) + [node.module] * bool(node.module))
-            names = [f"{start}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func) and node.args:
-            names = [ast.unparse(node.args[0]).lstrip("f").strip("'\"")]
-        else:
-            continue
-        found |= {name.split(".")[1] for name in names if name.startswith("course_lib.")}
-    return found
-
-
 @pytest.mark.parametrize(
     "source",
     [
@@ -106,22 +86,13 @@ def imported(source: str, module: str) -> set[str]:
     ],
 )
 def test_every_form_of_an_import_is_seen(source) -> None:
-    assert imported(source, "kernels.online") == {"plots"}
+    assert module_map.imported(source, "kernels.online") == {"plots"}
 
 
-def test_imports_run_downwards_only() -> None:
+def test_imports_run_downwards_only_and_the_picture_shows_each_module() -> None:
     """Each module may import only modules of the floors below its own; CONTRIBUTING.md names the floors."""
-    (sentence,) = re.findall(r"^Imports in `course_lib` run downwards only .*: (.*)\.$", CONTRIBUTING, flags=re.M)
-    floors = [re.findall(r"`(\w+)`", names) for names in sentence.split(" → ")]
-    floor = {name: i for i, names in enumerate(floors) for name in names}
-    home = ROOT / "course_lib"
-    own = [path for path in tracked() if path.suffix == ".py" and path.is_relative_to(home)]
-    modules = {path.relative_to(home).parts[0].removesuffix(".py") for path in own}
-    assert sorted(name for names in floors for name in names) == sorted(modules - {"__init__"})
-    for path in own:
-        module = ".".join(path.relative_to(home).with_suffix("").parts)
-        name = module.split(".")[0]
-        for other in imported(path.read_text(), module) - {name, "__version__"}:
-            assert floor[other] < floor[name], (
-                f"{path.relative_to(ROOT)} imports {other}, which is not on a lower floor"
-            )
+    named = [name for names in module_map.floors() for name in names]
+    assert sorted(named) == sorted(module_map.imports())
+    assert module_map.upward() == []
+    picture = module_map.PATH.read_text(encoding="utf-8")
+    assert all(f">{name}<" in picture for name in named), "run `make picture`"

@@ -77,6 +77,7 @@ def test_a_page_with_its_fonts_and_the_index(site, open_file) -> None:
 
 def test_the_ledger_holds_each_claim_with_the_verdict_of_its_findings() -> None:
     found = ledger.entries()
+    assert [e.lecture.stem for e in found] == [claim["lecture"] for claim in data.claims().values()]
     assert [entry.id for entry in found] == list(data.claims())
     for entry in found:
         speaks = re.findall(r"^  (for|against): ", entry.text, re.MULTILINE)

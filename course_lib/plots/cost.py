@@ -38,7 +38,7 @@ def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
         side = {
             "RTX 3090": (-8, 4, "right"),
             "RTX 4090": (0, 10, "center"),
-            "V100": (8, -4, "left"),
+            "V100": (-2, -18, "right"),
             "L40S": (8, -14, "left"),
         }
         x, y, align = side.get(gpu.name, (8, -4, "left"))

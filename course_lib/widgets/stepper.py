@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from course_lib import plots, softmax, style
+import torch
+
+from course_lib import checks, plots, softmax, style
 from course_lib.widgets.clickable import Clickable, module
 
 MOST = 24
@@ -17,11 +19,11 @@ class SoftmaxStepper(Clickable):
     script = _esm = module("softmax.js")
 
     def __init__(self, scores: Sequence[float] = (3, 2, 5, 1), block: int = 1):
-        if block not in (1, 2, 4, 8):
-            raise ValueError(f"block is {block!r}; choose one of 1, 2, 4, 8")
+        checks.one_of("block", block, (1, 2, 4, 8))
         if len(scores) > MOST:
             raise ValueError(f"scores has {len(scores)} numbers; pass at most {MOST}")
-        steps = len(softmax.online_states(list(scores), block))  # also refuses what has no softmax
+        checks.float_tensor("scores", torch.tensor(list(scores), dtype=torch.float64), ndim=1, finite=True)
+        steps = len(softmax.online_states(list(scores), block))
         still, _ = style.render(plots.online_step, list(scores), steps, block)
         data = {"scores": [float(x) if x % 1 else int(x) for x in scores], "block": block, "most": MOST}
         super().__init__(data, still, f"the online softmax of {', '.join(f'{x:g}' for x in scores)}, step by step")
