@@ -1,5 +1,6 @@
 """Every interactive figure of every lecture, called at each extreme of each control, and what it does with nonsense."""
 
+import ast
 from pathlib import Path
 
 import ipywidgets as w
@@ -8,13 +9,14 @@ import pytest
 
 from course_lib import measure, notebooks, widgets
 from course_lib.exercises.cells import is_exercise
+from course_lib.exercises.definitions import definitions
 from course_lib.widgets import Explorer, choice, explore, powers_of_two, slider, steps, text
 
 NONSENSE = ["", "abc", "1, , x", "nan", "inf", "1, nan", ", ".join(["1"] * 99)]
 
 
 def explorers_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Explorer]:
-    """Run the lecture's code cells and collect what `explore` made."""
+    """Run what the lecture's interactive figures need of its code, then their cells, and collect what `explore` made."""
     made: list[Explorer] = []
 
     def recording(*args, **kwargs) -> Explorer:
@@ -26,10 +28,14 @@ def explorers_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Explorer]:
     once, seconds = {"repeats": 1, "warm_up": 0}, measure.seconds
     monkeypatch.setattr(measure, "seconds", lambda call, *_, **how: seconds(call, **how | once))
     monkeypatch.chdir(path.parent)
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    for cell in nbformat.read(path, as_version=4).cells:
-        if cell.cell_type == "code" and not is_exercise(cell):
-            exec(compile(cell.source, f"{path.name}:{cell.id}", "exec"), namespace)
+    cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code" and not is_exercise(c)]
+    sources = [cell.source for cell in cells]
+    shown = [source for source in sources if "explore(" in source]
+    wanted = {node.id for source in shown for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    found = definitions(sources, wanted)
+    assert not found.errors
+    for source in shown:
+        exec(compile(source, path.name, "exec"), found.space)
     return made
 
 
