@@ -6,7 +6,7 @@ from browsing import free_port, served
 
 from course_lib import dashboard, notebooks
 
-LECTURE = notebooks.lecture("03")
+LECTURE = notebooks.lecture("00")
 
 
 def widgets(kind: str) -> int:
@@ -21,7 +21,7 @@ def test_a_dashboard_runs_all_code_and_shows_widgets_under_their_headings() -> N
     assert len(shown) == widgets("[interactive figure") + widgets("[clickable picture]")
     own = [c.source for c in lecture.cells if c.cell_type == "code" and "exercise" not in c.metadata.get("tags", [])]
     assert [c.source.removeprefix("%%capture\n") for c in made.cells if c.cell_type == "code"] == own
-    assert made.cells[0].source == "# 03 · Tiled matmul"
+    assert made.cells[0].source == "# 00 · Start here"
 
 
 @pytest.mark.browser

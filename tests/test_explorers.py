@@ -7,7 +7,7 @@ import ipywidgets as w
 import nbformat
 import pytest
 
-from course_lib import measure, notebooks, widgets
+from course_lib import measure, notebooks, style, widgets
 from course_lib.exercises.cells import is_exercise
 from course_lib.exercises.definitions import definitions
 from course_lib.widgets import Explorer, choice, explore, powers_of_two, slider, steps, text
@@ -27,6 +27,7 @@ def explorers_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Explorer]:
     # What is timed runs once: here it matters that it runs at every setting, not how long it takes.
     once, seconds = {"repeats": 1, "warm_up": 0}, measure.seconds
     monkeypatch.setattr(measure, "seconds", lambda call, *_, **how: seconds(call, **how | once))
+    monkeypatch.setattr(style, "_DRAWN_DPI", 40)  # fewer pixels, the same drawing
     monkeypatch.chdir(path.parent)
     cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code" and not is_exercise(c)]
     sources = [cell.source for cell in cells]
