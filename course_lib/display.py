@@ -23,8 +23,10 @@ def source(thing: Callable[..., Any]) -> Markdown:
 
 
 def difference(old: Callable[..., Any], new: Callable[..., Any]) -> Markdown:
-    """The lines in which the sources of two functions or kernels differ, as a highlighted diff."""
-    a, b = (inspect.getsource(getattr(thing, "fn", thing)).splitlines() for thing in (old, new))
+    """The lines in which the sources of two functions or kernels differ, their names apart, as a highlighted diff."""
+    functions = [getattr(thing, "fn", thing) for thing in (old, new)]
+    name = f"def {functions[1].__name__}("
+    a, b = (inspect.getsource(f).replace(f"def {f.__name__}(", name, 1).splitlines() for f in functions)
     lines = [line for line in difflib.unified_diff(a, b, n=1, lineterm="") if not line.startswith(("---", "+++"))]
     return Markdown("```diff\n" + "\n".join(lines) + "\n```")
 
