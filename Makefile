@@ -15,6 +15,16 @@ endif
 # The index that PyTorch's install page names for a CPU-only or another CUDA build: make setup TORCH_INDEX=…
 TORCH_INDEX ?=
 PIP := $(PYTHON) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+# Where HOME cannot be written, all that Triton, Jupyter and matplotlib keep goes to the cache folder.
+ifneq ($(shell test -w "$(HOME)" && echo yes),yes)
+KEPT := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/flash-attention-course
+export TRITON_CACHE_DIR := $(KEPT)/triton
+export JUPYTER_DATA_DIR := $(KEPT)/jupyter/data
+export JUPYTER_CONFIG_DIR := $(KEPT)/jupyter/config
+export JUPYTER_RUNTIME_DIR := $(KEPT)/jupyter/runtime
+export IPYTHONDIR := $(KEPT)/ipython
+export MPLCONFIGDIR := $(KEPT)/matplotlib
+endif
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
 # Two workers: each computes on one core. Threads that wait for one another on a busy machine made some cells twenty times slower.
 TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 -q
