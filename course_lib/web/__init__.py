@@ -31,7 +31,7 @@ def fetch(folder: Path = HERE) -> None:
         raise FileNotFoundError(f"folder is {str(folder)!r}, which has no package-lock.json; pass one that has")
     npm = _node_tool("npm")
     arguments = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    subprocess.run([npm, *arguments], cwd=folder, check=True, env=os.environ | {"PATH": _with(Path(npm).parent)})
+    subprocess.run([npm, *arguments], cwd=folder, check=True, env=os.environ | {"PATH": _path_with(Path(npm).parent)})
 
 
 def node() -> str:
@@ -49,7 +49,7 @@ def _node_tool(name: str) -> str:
     return str(Path(executable.ROOT_DIR) / "bin" / name)
 
 
-def _with(folder: Path) -> str:
+def _path_with(folder: Path) -> str:
     return f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
