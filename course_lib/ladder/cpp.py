@@ -147,6 +147,7 @@ def node_gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.
     sizes = _check(q, k, v)
     checks.same_kind(q=q, do=do)
     checks.same_shape(q=q, do=do)
+    do = do.contiguous()  # a name of its own: the C++ code gets its address only
     gradients = [torch.empty_like(x) for x in (q, k, v)]
-    library("-O2").gradients_nodes(*_pointers(q, k, v, do.contiguous(), *gradients), *sizes)
+    library("-O2").gradients_nodes(*_pointers(q, k, v, do, *gradients), *sizes)
     return gradients
