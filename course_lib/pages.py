@@ -6,6 +6,7 @@ lecture that has clickable pictures is executed once more, because their data is
 """
 
 import argparse
+import functools
 import html
 import os
 import re
@@ -106,9 +107,14 @@ def bring_alive(path: Path, notebook: Any) -> None:
 
 def body(notebook: Any, inputs: bool = True) -> str:
     """Cells as HTML, formulas as MathML; ``inputs``: with their code."""
+    return _exporter(inputs).from_notebook_node(notebook)[0]
+
+
+@functools.cache  # slides are written cell by cell, and an exporter compiles its templates anew
+def _exporter(inputs: bool) -> HTMLExporter:
     exporter = HTMLExporter(template_name="basic", exclude_input=not inputs)
     exporter.register_filter("markdown2html", lambda context, source=None: _markdown(source or context))
-    return exporter.from_notebook_node(notebook)[0]
+    return exporter
 
 
 def title(path: Path) -> str:

@@ -36,7 +36,8 @@ const until = async (found, tries = 400) => {
     await new Promise(done => setTimeout(done, 25));
   }
 };
-const active = () => document.querySelector('.jp-Notebook-cell.jp-mod-active')?.dataset.windowedListIndex;
+const active = () =>
+  document.querySelector('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-mod-active')?.dataset.windowedListIndex;
 const walk = async ([cell, way]) => {
   if (Number(active()) >= Number(cell)) return shown();  // a slider in that cell of the slide has been used
   const arrow = await until(() => document.querySelector(`.jp-deck-mod-direction-${way}:not(.jp-mod-disabled)`));
@@ -57,6 +58,10 @@ WALK_BACK = f"""async () => {{ {SCREEN}
   }}
   if (active() !== '0') throw Error(`no way back from cell ${{active()}}`);
 }}"""
+SHOWN = """path => {
+  const now = window.jupyterapp?.shell.currentWidget;
+  return now?.hasClass('jp-Deck') && now.context.path === (path ?? now.context.path);
+}"""
 WALK_ON = f"async step => {{ {SCREEN} return await walk(step); }}"
 
 
@@ -80,28 +85,41 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/doc/workspaces/{{0:.2}}/tree/{{0}}?token={token}"
 
 
+@pytest.fixture(scope="module")
+def screen(browser, hall):
+    """JupyterLab, loaded once, on the projector."""
+    page = browser.new_page(viewport={"width": slides.WIDTH, "height": slides.HEIGHT})
+    page.set_default_timeout(60_000)
+    page.goto(hall.format(notebooks.lectures()[0].name))
+    yield page
+    page.close()
+
+
 @pytest.fixture
-def show(browser, hall):
-    """Open a lecture as the projector shows it."""
-    opened = []
+def show(screen):
+    """Open a lecture as the projector shows it: one more document on the same screen, presented from its first slide."""
 
     def open_lecture(number: str):
-        page = browser.new_page(viewport={"width": slides.WIDTH, "height": slides.HEIGHT})
-        opened.append(page)
-        page.set_default_timeout(60_000)
-        page.goto(hall.format(notebooks.lecture(number).name))
-        page.wait_for_selector(".jp-deck-mod-visible h1")
-        page.wait_for_selector(".jp-deck-mod-direction-forward:not(.jp-mod-disabled)")
-        page.wait_for_timeout(500)
-        return page
+        path = notebooks.lecture(number).name
+        screen.wait_for_function(SHOWN, arg=None)
+        screen.evaluate("async path => { await window.jupyterapp.commands.execute('docmanager:open', {path}); }", path)
+        screen.wait_for_function(SHOWN, arg=path)
+        arrows = ", ".join(f".jp-deck-mod-direction-{way}:not(.jp-mod-disabled)" for way in ("forward", "back", "up"))
+        screen.wait_for_selector(arrows)
+        screen.evaluate(WALK_BACK)
+        screen.wait_for_selector(".jp-deck-mod-visible h1:visible")
+        screen.wait_for_timeout(500)
+        return screen
 
-    yield open_lecture
-    for page in opened:
-        page.close()
+    return open_lecture
+
+
+def indicator(status: str) -> str:
+    return f'.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook-ExecutionIndicator[data-status="{status}"]'
 
 
 def idle(page) -> None:
-    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', state="attached", timeout=180_000)
+    page.wait_for_selector(indicator("idle"), state="attached", timeout=180_000)
 
 
 def slid(page) -> bool:
@@ -143,9 +161,7 @@ def test_a_lecture_is_presented_live(show, number) -> None:
     for _ in range(8):
         page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
         try:
-            page.wait_for_selector(
-                '.jp-Notebook-ExecutionIndicator[data-status="busy"]', state="attached", timeout=5_000
-            )
+            page.wait_for_selector(indicator("busy"), state="attached", timeout=5_000)
             break
         except page_timeout():
             continue
