@@ -5,22 +5,13 @@ o, L = attention(q, k, v, return_lse=True)              # L [B, H, Nq], the log-
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from course_lib import checks, runtime
-from course_lib.kernels import LARGEST_D, check_launch, hopper, launch, triton, warps
-from course_lib.kernels.training import delta_kernel, forward_kernel, key_value_gradient_kernel, query_gradient_kernel
-
-
-class Blocks(NamedTuple):
-    """Block sizes and launch options of one kernel."""
-
-    block_m: int
-    block_n: int
-    num_warps: int
-    num_stages: int
+from course_lib import checks
+from course_lib.kernels import hopper, portable
+from course_lib.kernels.launching import LARGEST_D, check_launch
 
 
 def attention(
@@ -89,7 +80,7 @@ def launch_forward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(o, L) for arguments that ``attention`` has checked; a ``softcap`` of 0 is none."""
     if _portable_because(q, k, v, causal, scale, softcap):
-        return launch_portable(q, k, v, causal, offset, scale, softcap)
+        return portable.launch_forward(q, k, v, causal, offset, scale, softcap)
     n_q, n_k, d = q.shape[2], k.shape[2], q.shape[3]
     o, L = _outputs(q)
     offset = max(-n_q, min(offset, n_k))  # beyond these nothing changes, and the kernels' sums do not overflow
@@ -102,74 +93,15 @@ def _outputs(q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
-def launch_portable(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, offset: int, scale: float, softcap: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """As ``launch_forward``, always by the kernel that runs on every GPU and in the interpreter."""
-    check_launch(q=q, k=k, v=v)
-    (b, h, n_q), (h_k, n_k) = q.shape[:3], k.shape[1:3]
-    o, L = _outputs(q)
-    if o.numel() == 0:
-        return o, L
-    offset = max(-n_q, min(offset, n_k))
-    blocks, constants = _blocks("forward", q, causal), _constants(q, causal, softcap)
-    unit, strides = _strides(q, k, v, o)
-    launch(
-        forward_kernel, (triton.cdiv(n_q, blocks.block_m) * b * h,), q, k, v, o, L,
-        *strides, h, h // h_k, n_q, n_k, offset, scale, softcap,
-        BLOCK_M=blocks.block_m, BLOCK_N=blocks.block_n, num_warps=blocks.num_warps, num_stages=blocks.num_stages,
-        UNIT=unit, **constants,
-    )  # fmt: skip
-    return o, L
-
-
 _forward = torch.library.custom_op("course::attention_forward", launch_forward, mutates_args=())
 
 
 @_forward.register_fake
 def _(q, k, v, causal, offset, scale, softcap):  # type: ignore[no-untyped-def]
-    L = q.new_empty(q.shape[:3], dtype=torch.float32)
-    return torch.empty_like(q, memory_format=torch.contiguous_format), L
+    return _outputs(q)
 
 
-def launch_backward(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, L: torch.Tensor, do: torch.Tensor, dL: torch.Tensor,
-    causal: bool, offset: int, scale: float, softcap: float,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    """(dq, dk, dv): three kernels, for D, for dK and dV, for dQ."""
-    do, dL = (x if x.stride(-1) == 1 else x.contiguous() for x in (do, dL.contiguous()))
-    (b, h, n_q, d), (_, h_k, n_k, _) = q.shape, k.shape
-    dq, dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
-    if q.numel() == 0 or k.numel() == 0:
-        return dq.zero_(), dk.zero_(), dv.zero_()
-    offset = max(-n_q, min(offset, n_k))
-    delta, constants = torch.empty_like(L), _constants(q, causal, softcap)
-    unit, strides = _strides(o, do)
-    launch(
-        delta_kernel, (triton.cdiv(n_q, 64) * b * h,), o, do, dL, delta, *strides, h, n_q,
-        D=d, BLOCK_M=64, BLOCK_D=constants["BLOCK_D"], UNIT=unit,
-    )  # fmt: skip
-    numbers = [h // h_k, n_q, n_k, offset, scale, softcap]
-    unit, strides = _strides(q, k, v, do, dk, dv)
-    x = _blocks("key value gradient", q, causal)
-    launch(
-        key_value_gradient_kernel, (triton.cdiv(n_k, x.block_n) * b * h_k,), q, k, v, do, L, delta, dk, dv,
-        *strides, h_k, *numbers,
-        BLOCK_M=x.block_m, BLOCK_N=x.block_n, num_warps=x.num_warps, num_stages=x.num_stages,
-        UNIT=unit, **constants,
-    )  # fmt: skip
-    unit, strides = _strides(q, k, v, do, dq)
-    x = _blocks("query gradient", q, causal)
-    launch(
-        query_gradient_kernel, (triton.cdiv(n_q, x.block_m) * b * h,), q, k, v, do, L, delta, dq,
-        *strides, h, *numbers,
-        BLOCK_M=x.block_m, BLOCK_N=x.block_n, num_warps=x.num_warps, num_stages=x.num_stages,
-        UNIT=unit, **constants,
-    )  # fmt: skip
-    return dq, dk, dv
-
-
-_backward = torch.library.custom_op("course::attention_backward", launch_backward, mutates_args=())
+_backward = torch.library.custom_op("course::attention_backward", portable.launch_backward, mutates_args=())
 
 
 @_backward.register_fake
@@ -207,7 +139,7 @@ def kernel_choice(
     scale = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
     why = _portable_because(q, k, v, causal, scale, softcap or 0.0)
     if why:
-        x = _blocks("forward", q, causal)
+        x = portable.blocks_of("forward", q, causal)
         tiles = f"{x.block_m}×{x.block_n} blocks, {x.num_warps} warps, {x.num_stages} stages"
         return f"portable (Triton): {tiles}; not Hopper's kernel: {why}"
     rung, tiling = hopper.best(q.shape[3], causal, k.shape[2])
@@ -226,55 +158,3 @@ def _portable_because(
     if scale < 1e-30:  # in fp32 the kernel's scale would be 0, or a denormal number
         return "it needs a positive scale"
     return hopper.refusal(q, k, v) or hopper.too_small(q, causal, k.shape[2])
-
-
-def _strides(*tensors: torch.Tensor) -> tuple[int, list[int]]:
-    """(UNIT, the three outer strides of each tensor in units of UNIT elements): 16 bytes where all are multiples of it."""
-    strides = [stride for x in tensors for stride in x.stride()[:3]]
-    unit = 16 // tensors[0].element_size()
-    unit = 1 if any(stride % unit for stride in strides) else unit
-    return unit, [stride // unit for stride in strides]
-
-
-def _constants(q: torch.Tensor, causal: bool, softcap: float) -> dict[str, Any]:
-    d = q.shape[3]
-    matmul = torch.backends.cuda.matmul
-    # torch refuses to answer about the old name of the setting once the new one has been used.
-    tf32 = matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32
-    return {
-        "D": d,
-        "BLOCK_D": max(16, triton.next_power_of_2(d)),
-        "CAUSAL": causal,
-        "SOFTCAP": softcap > 0,
-        "PRECISION": "tf32" if q.dtype == torch.float32 and tf32 else "ieee",
-    }
-
-
-# (kernel, largest head size, causal): blocks for halves on sm_90. The fastest of a sweep on an H200 in bf16, N = 1k and 4k.
-_HALVES = {
-    ("forward", 64, False): Blocks(128, 64, 8, 3),
-    ("forward", 64, True): Blocks(64, 64, 4, 3),
-    ("forward", 128, False): Blocks(64, 64, 4, 3),
-    ("forward", 128, True): Blocks(64, 64, 4, 3),
-    ("key value gradient", 64, False): Blocks(64, 64, 4, 2),
-    ("key value gradient", 64, True): Blocks(32, 64, 4, 3),
-    ("key value gradient", 128, False): Blocks(64, 64, 4, 2),
-    ("key value gradient", 128, True): Blocks(64, 128, 8, 3),
-    ("query gradient", 64, False): Blocks(128, 64, 8, 3),
-    ("query gradient", 64, True): Blocks(64, 64, 4, 3),
-    ("query gradient", 128, False): Blocks(128, 64, 8, 3),
-    ("query gradient", 128, True): Blocks(128, 64, 8, 3),
-}
-
-
-def _blocks(kernel: str, q: torch.Tensor, causal: bool) -> Blocks:
-    """Block sizes for this kernel, head size, dtype and device; small ones where shared memory or registers are few."""
-    block_d = max(16, triton.next_power_of_2(q.shape[3]))
-    if q.dtype == torch.float32 or block_d > 128:
-        block = 32 if block_d <= 64 else 16
-        return Blocks(block, block, warps(q.dtype, "ieee", block, block, block_d), 1)
-    if runtime.lane() != "GPU":  # the interpreter pays for each block, not for its size
-        return Blocks(64, 64, 4, 1)
-    if runtime.architecture(q.device) // 10 not in (9, 10):  # others have less shared memory
-        return Blocks(64, 64 if block_d <= 64 else 32, 4, 2)
-    return _HALVES[kernel, 64 if block_d <= 64 else 128, causal]

@@ -1,4 +1,4 @@
-"""Closed forms: floating-point operations, HBM bytes, arithmetic intensity, and the roofline's time on a given GPU.
+"""Closed forms: floating-point operations and HBM bytes. What they come to in seconds on a GPU: ``course_lib.roofline``.
 
 Bytes are exact for the loop nests of ``course_lib.algorithms``, per tensor and to the byte: tests hold them equal to
 what the simulated memory counts. Shapes: Q [n, d], K [n_k, d], V [n_k, d_v], O [n, d_v], one head; n_k = n and
@@ -12,7 +12,6 @@ from typing import NamedTuple
 import torch
 
 from course_lib import checks
-from course_lib.data import Gpu
 
 ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
 
@@ -294,46 +293,3 @@ def attention_memory(n: int, d: int, dtype: str | torch.dtype = "fp32", algorith
     n, _, d, _ = _shape(n, d, None, None)
     checks.one_of("algorithm", algorithm, ["standard", "flash"])
     return (2 * n * n if algorithm == "standard" else n * d) * element_bytes(dtype)
-
-
-def intensity(flops: Flops | float, traffic: Traffic | float) -> float:
-    """Arithmetic intensity: floating-point operations for each byte of HBM traffic."""
-    work = flops.total if isinstance(flops, Flops) else flops
-    moved = traffic.total_bytes if isinstance(traffic, Traffic) else traffic
-    if not moved > 0:
-        raise ValueError(f"traffic is {moved} bytes; pass a positive number of bytes")
-    return work / moved
-
-
-class Time(NamedTuple):
-    """The roofline's two times in seconds; the longer one is the prediction."""
-
-    compute: float
-    memory: float
-
-    @property
-    def seconds(self) -> float:
-        """The prediction: the longer of the two times."""
-        return max(self.compute, self.memory)
-
-    @property
-    def bound(self) -> str:
-        """'compute' or 'memory', whichever takes longer; 'compute' if both take the same time."""
-        return "compute" if self.compute >= self.memory else "memory"
-
-
-def time_on(gpu: Gpu, flops: Flops | float, traffic: Traffic | float, dtype: str) -> Time:
-    """Roofline time on ``gpu``: all work at the peak rate of ``dtype``, or all bytes at the peak HBM bandwidth."""
-    work = flops.total if isinstance(flops, Flops) else flops
-    moved = traffic.total_bytes if isinstance(traffic, Traffic) else traffic
-    for name, value in (("flops", work), ("traffic", moved)):
-        if not 0 <= value < math.inf:
-            raise ValueError(f"{name} is {value}; pass a number of at least 0")
-    return Time(compute=work / gpu.flops_per_s(dtype), memory=moved / gpu.hbm_bytes_per_s)
-
-
-def attainable(gpu: Gpu, intensity: float, dtype: str) -> float:
-    """The roofline: operations a second that ``gpu`` can reach at this intensity, min(peak, intensity × bandwidth)."""
-    if not intensity > 0:
-        raise ValueError(f"intensity is {intensity}; pass a positive number of FLOP per byte")
-    return min(gpu.flops_per_s(dtype), intensity * gpu.hbm_bytes_per_s)

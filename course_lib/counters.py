@@ -35,8 +35,18 @@ METRICS = {
     "special_functions": ("sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", 0.01),
     "issue_slots": ("smsp__issue_active.avg.pct_of_peak_sustained_active", 0.01),
     "instructions": ("smsp__inst_executed.sum", 1),
+    "clock_ghz": ("gpc__cycles_elapsed.avg.per_second", 1e-9),
 }
-_FRACTIONS = ("seconds", "occupancy", "tensor_cores", "special_functions", "issue_slots")
+_COUNTS = ("l1_read", "l1_write", "sm_read", "l2_read", "l2_write", "dram_read", "dram_write", "instructions")
+# Why a warp does not issue, by ncu's names, 'gmma' for wgmma: warps in that state for each cycle in which one issues.
+_REASONS = (
+    "selected not_selected gmma wait barrier long_scoreboard short_scoreboard math_pipe_throttle mio_throttle"
+    " dispatch_stall no_instruction branch_resolving sleeping membar"
+)
+STALLS = {
+    f"warps_{reason}": (f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio", 1)
+    for reason in _REASONS.split()
+}
 
 
 class CountersUnavailableError(RuntimeError):
@@ -64,10 +74,13 @@ def cases() -> dict[str, Callable[..., Any]]:
     }
 
 
-def counters(case: str, heads: int, n: int, d: int = 64) -> list[dict[str, Any]]:
+def counters(
+    case: str, heads: int, n: int, d: int = 64, num_stages: int = 0, stalls: bool = False
+) -> list[dict[str, Any]]:
     """Run ``case`` once under ncu; one row for each kernel it launched: {'kernel', 'seconds', 'l1_read', …}.
 
-    Bytes, seconds, shares of the peak, instructions of warps.
+    Bytes, seconds, shares of the peak, instructions of warps, the clock; with ``stalls`` why warps wait, too (STALLS).
+    ``num_stages`` is for those of our kernels that take it; 0 leaves it as it is.
     Raises CountersUnavailableError where ncu cannot do it.
     """
     if shutil.which("ncu") is None:
@@ -75,8 +88,9 @@ def counters(case: str, heads: int, n: int, d: int = 64) -> list[dict[str, Any]]
             "ncu is not on the path; install Nsight Compute (it comes with the CUDA toolkit)"
         )
     command = ["ncu", "--csv", "--print-units=base", "--clock-control=none", "--cache-control=all"]
-    command += ["--profile-from-start=off", "--metrics=" + ",".join(metric for metric, _ in METRICS.values())]
-    command += [sys.executable, "-m", "course_lib.counters", case, str(heads), str(n), str(d)]
+    wanted = METRICS | (STALLS if stalls else {})
+    command += ["--profile-from-start=off", "--metrics=" + ",".join(metric for metric, _ in wanted.values())]
+    command += [sys.executable, "-m", "course_lib.counters", case, *map(str, (heads, n, d, num_stages))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = parse(done.stdout)
     if done.returncode != 0 or not rows:
@@ -87,19 +101,22 @@ def counters(case: str, heads: int, n: int, d: int = 64) -> list[dict[str, Any]]
 def parse(output: str) -> list[dict[str, Any]]:
     """ncu's CSV (a line for each kernel and metric, among lines that begin with '==') as one row for each kernel."""
     table = [line for line in output.splitlines() if line.startswith('"')]
-    names = {metric: name for name, (metric, _) in METRICS.items()}
+    metrics = METRICS | STALLS
+    names = {metric: name for name, (metric, _) in metrics.items()}
     kernels: dict[str, dict[str, Any]] = {}
     for line in csv.DictReader(table):
         row = kernels.setdefault(line["ID"], {"kernel": line["Kernel Name"].split("(")[0].strip("_ ")})
         name = names[line["Metric Name"]]
-        value = float(line["Metric Value"].replace(",", "")) * METRICS[name][1]
-        row[name] = value if name in _FRACTIONS else round(value)
+        value = float(line["Metric Value"].replace(",", "")) * metrics[name][1]
+        row[name] = round(value) if name in _COUNTS else value
     return list(kernels.values())
 
 
-def _run(case: str, heads: int, n: int, d: int) -> None:
+def _run(case: str, heads: int, n: int, d: int, num_stages: int = 0) -> None:
     torch.manual_seed(0)
     call = cases()[checks.one_of("case", case, list(cases()))]
+    if num_stages:
+        call = functools.partial(call, num_stages=num_stages)
     q, k, v = (torch.randn(heads, n, d, device="cuda", dtype=torch.float16) for _ in range(3))
     call(q, k, v)
     torch.cuda.synchronize()
@@ -110,4 +127,4 @@ def _run(case: str, heads: int, n: int, d: int) -> None:
 
 
 if __name__ == "__main__":
-    _run(sys.argv[1], *map(int, sys.argv[2:5]))
+    _run(sys.argv[1], *map(int, sys.argv[2:6]))

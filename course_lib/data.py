@@ -88,6 +88,7 @@ class Gpu:
     l1_kib_per_sm: float
     shared_kib_per_sm: float
     shared_kib_per_block: float
+    shared_bytes_per_cycle: int
     l2_mib: float
     fp32_tflops: float
     tf32_tflops: float | None
@@ -107,8 +108,8 @@ class Gpu:
 
     @property
     def sram_bytes_per_s(self) -> float:
-        """Peak of all SMs' shared memory: 32 banks × 4 bytes a clock (CUDA programming guide), at the boost clock."""
-        return self.sms * 32 * 4 * self.boost_mhz * 1e6
+        """Peak of all SMs' shared memory at the boost clock: 128 bytes a cycle (32 banks × 4), on Turing 64."""
+        return self.sms * self.shared_bytes_per_cycle * self.boost_mhz * 1e6
 
     @property
     def shared_bytes_per_block(self) -> int:

@@ -1,19 +1,11 @@
-"""Error against an oracle, time, and records with provenance."""
+"""Error against an oracle, memory, and time; a progress bar for those who wait. Records of it: ``course_lib.records``."""
 
-import json
 import math
-import os
-import platform
 import random
-import re
 import statistics
-import subprocess
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -21,7 +13,6 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib import checks
-from course_lib.data import DATA
 
 T = TypeVar("T")
 
@@ -201,82 +192,3 @@ def _gpu_samples(call: Callable[[], Any], repeats: int) -> list[float]:
         end.record()
     torch.cuda.synchronize()
     return [begin.elapsed_time(end) / 1e3 for begin, end in pairs]
-
-
-# --- records ---
-
-
-def _cpu() -> str:
-    """The processor's own name, where Linux tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def device_slug() -> str:
-    """The folder name of this device's records: 'nvidia-h200', or 'cpu-x86_64'."""
-    name = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu-{platform.machine()}"
-    return name.lower().replace(" ", "-")
-
-
-def _output(*command: str) -> str:
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-
-
-def provenance(command: str) -> dict[str, Any]:
-    """When, on what, with which versions and by which command a record was made."""
-    versions = {"python": platform.python_version(), "torch": torch.__version__}
-    try:
-        versions["triton"] = version("triton")
-    except PackageNotFoundError:
-        versions["triton"] = "none"
-    if torch.cuda.is_available():
-        versions["cudnn"] = str(torch.backends.cudnn.version())
-    made: dict[str, Any] = {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": command,
-        "commit": os.environ.get("COURSE_COMMIT") or _output("git", "-C", str(DATA), "rev-parse", "--short", "HEAD"),
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
-        "cpu": f"{_cpu()}, {os.cpu_count()} cores",
-        "versions": versions,
-    }
-    if torch.cuda.is_available():
-        query = "driver_version,clocks.sm,clocks.mem,clocks.max.sm"
-        made["nvidia-smi"] = dict(
-            zip(
-                query.split(","),
-                _output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader").split(", "),
-                strict=False,
-            )
-        )
-    return made
-
-
-def record(name: str, rows: list[dict[str, Any]], command: str, folder: Path | None = None) -> Path:
-    """Write ``rows`` with their provenance to data/measured/<device>/<name>.json and return the path.
-
-    Raises ValueError, and leaves an older record as it is, for what ``data.measured`` would not read.
-    """
-    if not re.fullmatch(r"\w+", name):
-        raise ValueError(f"name is {name!r}; pass letters, digits and underscores only, as in 'forward_ladder'")
-    if not rows:
-        raise ValueError(f"rows is empty; nothing to record under {name!r}")
-    for number, row in enumerate(rows):
-        if set(row) != set(rows[0]):
-            raise ValueError(f"row {number} has fields {sorted(row)}; pass those of row 0, {sorted(rows[0])}")
-        for field, value in row.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"field {field!r} of row {number} is {value}; pass a finite number")
-    path = (folder or DATA / "measured") / device_slug() / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = ",\n".join("  " + json.dumps(row) for row in rows)
-    partial = path.with_suffix(".partial")
-    partial.write_text(
-        f'{{"provenance": {json.dumps(provenance(command), indent=1)},\n"rows": [\n{lines}\n]}}\n', encoding="utf-8"
-    )
-    return partial.replace(path)

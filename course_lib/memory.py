@@ -256,7 +256,8 @@ class Memory:
             for moved in (traffic.reads.get(name, 0), traffic.writes.get(name, 0)):
                 row += [moved // tensor.data.element_size(), moved, f"{moved / _size(tensor.data):g}×"]
             rows.append(row)
-        rows.append(["total", "", "", traffic.read_bytes, "", "", traffic.write_bytes, ""])
+        elements = [sum(int(row[column]) for row in rows) for column in (2, 5)]
+        rows.append(["total", "", elements[0], traffic.read_bytes, "", elements[1], traffic.write_bytes, ""])
         return Table(headers, rows)
 
     # --- inside ---

@@ -1,4 +1,4 @@
-"""Arithmetic of the register file of an SM: what warpgroups may take, and what the tiles of attention need.
+"""Arithmetic of the register file of an SM: what warpgroups may take, what the tiles of attention need, how many programs fit.
 
 65,536 registers, 512 for each of the 128 threads of a warpgroup if it is alone. A program starts with equal parts;
 ``setmaxnreg`` lets warpgroups give back and take. Sources: PTX ISA, "setmaxnreg" (24 to 256, multiples of 8); CUDA programming guide
@@ -57,3 +57,17 @@ def tiles(d: int, block_n: int = 128, in_flight: int = 2, rows: int = 64) -> dic
     if in_flight > 2:
         need["next S"] = s
     return need
+
+
+def programs_an_sm(threads: int, registers: int, shared_bytes: int, shared_kib_per_sm: float) -> dict[str, int]:
+    """How many programs fit on an SM at a time by its registers, and by its shared memory; the least decides.
+
+    A thread's registers are given out in eights; of shared memory each program takes 1 KiB more than it asks for (CUDA
+    programming guide, compute capability 9.0).
+    """
+    checks.positive_int("threads", threads)
+    each = math.ceil(checks.positive_int("registers", registers) / STEP) * STEP
+    return {
+        "registers": 128 * IN_ALL // (each * threads),
+        "shared": int(shared_kib_per_sm * 1024) // (shared_bytes + 1024),
+    }

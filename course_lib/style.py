@@ -38,7 +38,7 @@ ALGORITHM = {
     "tiled": BLUE,
     "cuBLAS": BLACK,
     "attention": BLUE,
-    "attention()": BLACK,
+    "attention()": BLUE,
     "Python + autograd": ORANGE,
     "Python": BLACK,
     "C++ nodes": GREEN,
@@ -200,12 +200,12 @@ def render(
     ``axes`` = (rows, columns) of sub-plots; with more than one, plot gets the flat list of axes.
     """
     with matplotlib.rc_context(RC):
-        figure = Figure(figsize=size)
-        FigureCanvasAgg(figure)
+        figure = Figure(figsize=size, dpi=_DRAWN_DPI)
+        canvas = FigureCanvasAgg(figure)
         grid = figure.subplots(*axes, squeeze=False).ravel().tolist()
         result = plot(grid[0] if len(grid) == 1 else grid, *args, **kwargs)
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=_DRAWN_DPI, metadata={"Software": None})
+        canvas.print_png(buffer, metadata={"Software": None})  # savefig would draw everything twice
         return buffer.getvalue(), result
 
 

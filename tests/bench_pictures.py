@@ -8,7 +8,7 @@ import torch
 from browsing import CHROMIUM, FLAGS
 from playwright.sync_api import sync_playwright
 
-from course_lib import algorithms, measure
+from course_lib import algorithms, records
 from course_lib.widgets.clickable import styles
 from course_lib.widgets.tiles import TileExplorer
 
@@ -65,7 +65,7 @@ def main() -> int:
             "click_ms": page.evaluate(CLICK),
         }
         browser.close()
-    path = measure.record("pictures", [row], command="make bench-pictures")
+    path = records.record("pictures", [row], command="make bench-pictures")
     print(*(f"{name}: {value:.4g}" for name, value in row.items()), sep="\n")
     print(path.relative_to(path.parents[3]))
     return 0

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rule import COUNTS
 
 from course_lib import algorithms, attention, cost, reference, runtime
+from course_lib.kernels import portable
 from course_lib.traffic import traffic
 
 ORDERS = {
@@ -81,12 +82,12 @@ def test_bad_input(algorithm) -> None:
 def test_attention_moves_what_the_formulas_say(n, d, causal) -> None:
     q, k, v, do = (torch.randn(1, 1, n, d).half() for _ in range(4))
     options = (causal, 0, d**-0.5, 0.0)
-    x = attention._blocks("forward", q, causal)
+    x = portable.blocks_of("forward", q, causal)
     forward = cost.flash_v2_traffic(n, d, x.block_m, "fp16", block_n=x.block_n, causal=causal, lse=True)
     assert traffic(attention._forward, q, k, v, *options) == forward
     o, L = attention._forward(q, k, v, *options)
-    x = attention._blocks("key value gradient", q, causal)
-    assert x == attention._blocks("query gradient", q, causal)
+    x = portable.blocks_of("key value gradient", q, causal)
+    assert x == portable.blocks_of("query gradient", q, causal)
     formula = cost.backward_traffic("two passes", n, d, x.block_m, x.block_n, "fp16", causal=causal)
     counted = traffic(attention._backward, q, k, v, o, L, do, torch.zeros_like(L), *options)
     assert counted.reads.pop("dL") == n * 4  # the gradient of L, which only attention() has

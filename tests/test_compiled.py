@@ -7,6 +7,7 @@ import torch
 
 from course_lib import attention, compiled, data
 from course_lib.compiled import inspect, matrix
+from course_lib.kernels import portable
 from course_lib.kernels.exponential import softmax_weights
 from course_lib.kernels.matmul import tiled_matmul
 from course_lib.kernels.online import flash_online
@@ -78,7 +79,8 @@ def strided(d: int, stride: int) -> torch.Tensor:
 
 def test_loads_are_as_wide_as_strides_allow() -> None:
     shapes = [(64, 64), (64, 72), (40, 40), (64, 65), (33, 33)]
-    calls = [(attention.launch_portable, (*(strided(*shape),) * 3, False, 0, 0.125, 0.0), {}) for shape in shapes]
+    options = {"causal": False, "offset": 0, "scale": 0.125, "softcap": 0.0}
+    calls = [(portable.launch_forward, (strided(*shape),) * 3, options) for shape in shapes]
     assert [report.load_bytes[0] for report in compiled.inspect_all(calls)] == [16, 16, 16, 2, 2]
 
 
@@ -93,7 +95,9 @@ def test_an_answer_depends_on_the_kernels_file_even_if_the_launcher_is_elsewhere
     arguments = (attention.launch_forward, (M,), {}, 90)
     key, read = compiled._key(*arguments), Path.read_text
     assert compiled._key(*arguments) == key
-    monkeypatch.setattr(Path, "read_text", lambda path, **how: read(path, **how) + "#" * (path.name == "training.py"))
+    monkeypatch.setattr(
+        Path, "read_text", lambda path, **how: read(path, **how) + "#" * (path.match("portable/forward.py"))
+    )
     assert compiled._key(*arguments) != key
 
 

@@ -1,25 +1,11 @@
 """The cost model's known numbers, and the tables in data/ with their checks."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import claims, cost, data
 from course_lib.tables import Table
-
-
-def test_the_reported_intensities_reproduce() -> None:
-    ours = []
-    for row in data.reported("intensity"):
-        flops = cost.attention_flops(row["n"], row["d"])
-        standard = cost.intensity(flops, cost.standard_attention_traffic(row["n"], row["d"], "fp32"))
-        flash = cost.intensity(flops, cost.compulsory_traffic(row["n"], row["d"], "fp32"))
-        assert f"{standard:.1f}" == f"{row['standard']:.1f}"
-        assert f"{flash:.0f}" == f"{row['flash']:.0f}"
-        ours += [f"{standard:.1f}", f"{flash:.0f}"]
-    assert ours == ["15.4", "261", "16.1", "1044"]
 
 
 def test_the_reported_memory_reproduces_exactly() -> None:
@@ -48,19 +34,9 @@ def test_an_a100_as_the_papers_give_it() -> None:
     a100 = data.gpu("A100-40")
     assert a100.sram_bytes == 108 * 192 * 1024
     assert a100.sram_bytes_per_s == pytest.approx(19e12, rel=0.05)
+    assert data.gpu("T4").sram_bytes_per_s == pytest.approx(40 * 64 * 1.59e9)  # Turing: half as many bytes a cycle
     assert a100.hbm_bytes_per_s == pytest.approx(1.555e12)
     assert a100.ridge("fp16") == pytest.approx(312e12 / 1.555e12)
-
-
-def test_roofline_meets_at_the_ridge() -> None:
-    for gpu in data.gpus().values():
-        ridge = gpu.ridge("fp16")
-        peak = gpu.flops_per_s("fp16")
-        assert cost.attainable(gpu, ridge, "fp16") == pytest.approx(peak)
-        assert cost.attainable(gpu, ridge * 2, "fp16") == peak
-        assert cost.attainable(gpu, ridge / 2, "fp16") == pytest.approx(peak / 2)
-        assert cost.time_on(gpu, ridge * 100.5, 100, "fp16").bound == "compute"
-        assert cost.time_on(gpu, ridge * 99.5, 100, "fp16").bound == "memory"
 
 
 def test_every_gpu_that_the_course_names_is_there() -> None:
@@ -101,20 +77,6 @@ def test_every_gpu_that_the_course_names_is_there() -> None:
         (lambda: cost.flash_v1_traffic(8, 8, 0), ValueError, "block_n is 0"),
         (lambda: cost.flash_v1_blocks(0, 8), ValueError, "sram_elements is 0"),
         (lambda: cost.standard_matmul_traffic(1, 0, 1), ValueError, "n is 0"),
-        (lambda: cost.intensity(5, 0), ValueError, "traffic is 0 bytes"),
-        (lambda: cost.intensity(5, math.nan), ValueError, "traffic is nan bytes; pass a positive number of bytes"),
-        (lambda: cost.attainable(data.gpu("T4"), 0, "fp16"), ValueError, "intensity is 0; pass a positive number"),
-        (
-            lambda: cost.attainable(data.gpu("T4"), math.nan, "fp16"),
-            ValueError,
-            "intensity is nan; pass a positive number",
-        ),
-        (lambda: cost.time_on(data.gpu("T4"), -1, 1, "fp16"), ValueError, "flops is -1; pass a number of at least 0"),
-        (
-            lambda: cost.time_on(data.gpu("T4"), 1, math.nan, "fp16"),
-            ValueError,
-            "traffic is nan; pass a number of at least",
-        ),
         (lambda: cost.attention_memory(8, 8, "fp32", "fast"), ValueError, "algorithm is 'fast'"),
         (lambda: Table(["a"], [[1, 2]]), ValueError, r"a row has 2 cells, but there are 1 headers"),
     ],

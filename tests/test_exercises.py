@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from course_lib import notebooks, runtime
-from course_lib.exercises import cells, check, exercises, hint, progress, record, solution
+from course_lib.exercises import cells, check, exercises, hint, progress, progress_file, solution
 from course_lib.exercises.base import Exercise, differs
 from course_lib.exercises.checking import check_exercise
-from course_lib.exercises.running import Failure, outcomes
+from course_lib.exercises.forked_process import Failure, outcomes
 
 pytestmark = pytest.mark.skipif(runtime.lane() != "interpreter", reason="exercises run in Triton's interpreter")
 ALL = list(exercises().values())
@@ -329,14 +329,14 @@ def test_hints_and_solutions_fold() -> None:
 
 def test_progress_keeps_what_was_passed(tmp_path, monkeypatch) -> None:
     check(online("..."))
-    assert record.load() == {}
+    assert progress_file.load() == {}
     check(online("return m, l"))
-    assert record.load() == {"online_update": "failed"}
+    assert progress_file.load() == {"online_update": "failed"}
     check(online(RIGHT))
     check(online("return m, l"))
-    assert record.load() == {"online_update": "passed"}
+    assert progress_file.load() == {"online_update": "passed"}
     assert f"1 of {len(ALL)} passed" in repr(progress())
-    record.path().write_text("not json")
-    assert record.load() == {}
+    progress_file.path().write_text("not json")
+    assert progress_file.load() == {}
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "no folder" / "p.json"))
     assert check(online(RIGHT)).status == "passed"

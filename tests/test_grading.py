@@ -12,7 +12,7 @@ import pytest
 
 from course_lib import exercises as course_exercises
 from course_lib import runtime
-from course_lib.exercises import apart, cells, checking, exercises, grading, record
+from course_lib.exercises import cells, checking, exercises, fresh_process, grading, progress_file
 from course_lib.exercises.bundle import write_bundle
 from course_lib.exercises.definitions import definitions
 
@@ -132,15 +132,15 @@ def fails():
 
 
 def test_time_is_up_for_all_that_was_started(tmp_path) -> None:
-    found = apart.sent(starts_another, tmp_path / "written", seconds=1.5)
+    found = fresh_process.sent(starts_another, tmp_path / "written", seconds=1.5)
     assert found == (("begun",), "it took more than 1.5 seconds")
     time.sleep(3.5)
     assert not (tmp_path / "written").exists()
 
 
 def test_no_memory_no_end() -> None:
-    assert apart.sent(too_much, seconds=20.0) == ((), "its process ended with exit code 1")
-    assert apart.sent(fails, seconds=20.0) == ((1,), "its process ended with exit code 1")
+    assert fresh_process.sent(too_much, seconds=20.0) == ((), "its process ended with exit code 1")
+    assert fresh_process.sent(fails, seconds=20.0) == ((1,), "its process ended with exit code 1")
 
 
 def test_only_what_is_needed_is_run() -> None:
@@ -169,7 +169,7 @@ def test_on_a_gpu_the_page_is_read_again_in_another_process(monkeypatch, tmp_pat
     space, _ = definitions(page, ["online_update"])
     monkeypatch.setattr(checking, "get_ipython", lambda: SimpleNamespace(user_ns={"In": page}))
     assert course_exercises.check(space["online_update"]).status == "passed"
-    assert record.load() == {"online_update": "passed"}
+    assert progress_file.load() == {"online_update": "passed"}
     page[2] = HEAD + "import os; os.abort()"
     assert "signal 6" in repr(course_exercises.check(space["online_update"]))
     page[2] = HEAD.replace("def", "def = ") + RIGHT

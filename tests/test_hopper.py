@@ -191,6 +191,15 @@ def test_a_third_stage_does_not_fit_the_registers() -> None:
     assert two.spilled_bytes == 0 < three.spilled_bytes
 
 
+def test_three_products_in_rings_of_one_slot_are_refused() -> None:
+    """V of this block would be held until K of the block after the next has come, which comes after V of the next."""
+    x, L = meta(64), torch.empty(1, 32, 1024, device="meta")
+    with pytest.raises(
+        compiled.CompileError, match="with one slot, K of the block after the next waits for V of this one"
+    ):
+        compiled.inspect(launch_specialised, x, x, x, x, L, False, 0, 0.125, Tiling(2, 128, 1), THREE_PRODUCTS)
+
+
 X = torch.randn(1, 2, 8, 16, device=DEVICE)
 
 

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from classroom import BLOCK, PAGE, Answer, Classroom, Notebook, Student, classroom, memory, told
 
-from course_lib import data, measure, notebooks
+from course_lib import data, notebooks, records
 from course_lib.exercises.bundle import write_bundle
 from course_lib.tables import Table
 
@@ -89,7 +89,7 @@ def test_thirty_log_in_at_once_and_each_opens_a_lecture(lesson: Lesson) -> None:
     ]  # fmt: skip
     print(Table(list(rows[0]), [list(rows[0].values())]))
     if os.environ.get("COURSE_RECORD") == "1":
-        path = measure.record("class_of_thirty", rows, "make test-hub RECORD=1")
+        path = records.record("class_of_thirty", rows, "make test-hub RECORD=1")
         found = told(data.measured(path.parent.name, path.stem))
         PAGE.write_text(BLOCK.sub(lambda _: found, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 

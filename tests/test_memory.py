@@ -110,6 +110,7 @@ def test_table_shows_bytes_and_passes() -> None:
     assert "12,000" in text
     assert "48,000" in text
     assert "3×" in text
+    assert text.splitlines()[-1].split() == ["total", "12,000", "48,000", "0", "0"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 import nbformat
 import pytest
 
-from course_lib import notebooks
+from course_lib import notebooks, slides
 from course_lib.exercises import cells as exercise_cells
 
 LECTURES = notebooks.lectures()
@@ -79,6 +79,17 @@ def test_every_cell_has_a_place_on_a_slide_and_fits_one(path) -> None:
     assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
     assert 12 <= len([cell for cell in notebook.cells if not exercise_cells.is_exercise(cell)]) <= 50
     assert len(notebook.cells) - len(code_cells(notebook)) >= len(code_cells(notebook))
+
+
+def test_no_figure_with_controls_scrolls_on_a_slide(path) -> None:
+    live = [
+        cell
+        for cell in code_cells(slides.deck(load(path)))
+        if any(output.get("data", {}).get("text/plain", "").startswith("[interactive") for output in cell.outputs)
+    ]
+    assert not [cell.id for cell in live if cell.metadata.get("scrolled")], (
+        "a control and what it changes stand together"
+    )
 
 
 def test_the_exercises_are_those_of_the_library_and_take_no_name_of_the_page(path) -> None:

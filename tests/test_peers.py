@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend
 
-from course_lib import reference
-from course_lib.peers import fused, plain_attention
+from course_lib import reference, runtime
+from course_lib.peers import chosen, fused, plain_attention
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -19,3 +20,11 @@ def test_an_unknown_kernel_is_refused() -> None:
     x = torch.ones(1, 1, 2, 8)
     with pytest.raises(ValueError, match="name is 'FA9'; choose one of 'FA2', 'cuDNN'"):
         fused("FA9", x, x, x, causal=False)
+
+
+@pytest.mark.kernel
+def test_torchs_choice_has_a_name() -> None:
+    x = torch.ones(1, 1, 64, 16, device=runtime.device(), dtype=torch.float16)
+    found = chosen(x, x, x)
+    assert hasattr(SDPBackend, found["backend"])
+    assert bool(found["kernel"]) == x.is_cuda

@@ -1,9 +1,9 @@
-"""Pictures of traces: what is hatched, what the legend says, and that names above the steps do not run into each other."""
+"""Pictures of traces: what is hatched, what the legend says, that names do not run into each other. Lines: what is dashed."""
 
 import torch
 from matplotlib.figure import Figure
 
-from course_lib import algorithms, plots
+from course_lib import algorithms, plots, style
 from course_lib.widgets.tiles import TileExplorer
 
 Q = torch.ones(8, 4)
@@ -39,3 +39,15 @@ def test_the_still_of_two_algorithms_is_taller_than_that_of_one() -> None:
     two = TileExplorer(both, Q, Q, Q, block_m=2, block_n=2)
     tall = [int.from_bytes(picture._still[20:24], "big") for picture in (one, two)]
     assert tall[1] > 1.5 * tall[0]
+
+
+def test_dashed_is_a_model_and_measured_variants_have_hollow_markers() -> None:
+    ax = Figure().subplots()
+    series = {"tiled": [1, 2], "tiled, model": [2, 3], "lite, largest error": [3, 4]}
+    plots.lines(ax, [1, 2], series, "x", "y", "model")
+    assert [line.get_linestyle() for line in ax.lines] == ["-", "--", "-"]
+    assert [line.get_markerfacecolor() == "white" for line in ax.lines] == [False, True, False]
+
+
+def test_attention_has_one_colour_and_cudnn_another() -> None:
+    assert style.colour("attention()") == style.colour("attention") != style.colour("cuDNN")

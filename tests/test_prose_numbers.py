@@ -14,7 +14,7 @@ import prose_numbers
 import pytest
 from prose_numbers import ROOT, Hit, Page, clean, explanations, fields, shown, table
 
-from course_lib import cost, data, pipeline
+from course_lib import cost, data, pipeline, roofline
 
 KINDS = {"cite", "expr", "record", "setting", "aim"}
 
@@ -99,12 +99,12 @@ def seconds(name: str, device: str = "nvidia-h200", **where) -> float:
     return min(row.seconds for row in rows(name, device, **where))
 
 
-def idle(consumers: int = 2, stages: int = 3, mode: str = "none") -> float:
+def idle(consumers: int = 2, slots: int = 3, mode: str = "none") -> float:
     """Percent of the time in which the tensor cores of lecture 10's pictures do nothing."""
-    return 100 * pipeline.idle_fraction(pipeline.simulate(6, consumers, stages, 2, 1, 1, 1, mode))
+    return 100 * pipeline.idle_fraction(pipeline.simulate(6, consumers, slots, 2, 1, 1, 1, mode))
 
 
-SCOPE = {"math": math, "data": data, "cost": cost, "rows": rows, "seconds": seconds, "idle": idle}
+SCOPE = {"math": math, "data": data, "cost": cost, "roofline": roofline, "rows": rows, "seconds": seconds, "idle": idle}
 
 
 @pytest.mark.parametrize("source", of_kind("expr"), ids=lambda source: f"{source.lecture} {source.words[:40]}")

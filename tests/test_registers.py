@@ -57,3 +57,13 @@ def test_bad_input() -> None:
         registers.plan(20, 256)
     with pytest.raises(ValueError, match="in_flight is 4; choose one of 1, 2, 3"):
         registers.tiles(64, in_flight=4)
+
+
+def test_programs_an_sm_are_what_registers_and_shared_memory_leave() -> None:
+    assert registers.programs_an_sm(128, 174, 57_344, 228) == {
+        "registers": 2,
+        "shared": 4,
+    }  # 176 · 128 = 22,528 of 65,536
+    assert registers.programs_an_sm(128, 126, 32_768, 228) == {"registers": 4, "shared": 6}
+    with pytest.raises(ValueError, match="threads"):
+        registers.programs_an_sm(0, 174, 57_344, 228)

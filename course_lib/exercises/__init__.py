@@ -9,7 +9,7 @@ from typing import Any
 from IPython.display import Markdown
 
 from course_lib import runtime
-from course_lib.exercises import apart, checking, record
+from course_lib.exercises import checking, fresh_process, progress_file
 from course_lib.exercises.base import Exercise, check_name
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.checking import Report, check_exercise
@@ -38,10 +38,10 @@ def check(function: Callable[..., Any]) -> Report:
     if runtime.lane() != "GPU":
         return check_exercise(exercise, function)
     # A process forked off this one has no GPU and no interpreter either: the page's code is read again in a new one.
-    messages, ended = apart.sent(checking.reports, checking.page_of(function), [exercise.name], seconds=APART)
+    messages, ended = fresh_process.sent(checking.reports, checking.page_of(function), [exercise.name], seconds=APART)
     report: Report = messages[0] if messages else Report(exercise.name, "failed", (), ended)
     if report.status in ("passed", "failed"):
-        record.save(exercise.name, report.status)
+        progress_file.save(exercise.name, report.status)
     return report
 
 
@@ -69,7 +69,7 @@ def solution(which: Named) -> Markdown:
 
 def progress() -> Table:
     """What is passed, lecture by lecture."""
-    known = record.load()
+    known = progress_file.load()
     rows = [
         [e.lecture, e.title, "★" * e.level, e.minutes, known.get(e.name, "not attempted")] for e in exercises().values()
     ]

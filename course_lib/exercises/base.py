@@ -1,5 +1,6 @@
 """What an exercise is: a question, a stub, cases, an oracle, hints, and wrong answers with the name of their bug."""
 
+import copy
 import difflib
 import importlib
 import math
@@ -17,6 +18,10 @@ class Case(NamedTuple):
 
     property: str
     args: tuple[Any, ...]
+
+    def fresh(self) -> "Case":
+        """The same with arguments of its own: a function may change them in place."""
+        return self._replace(args=copy.deepcopy(self.args))
 
 
 class Solution(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nbformat
 
-from course_lib.exercises.record import ROOT
+from course_lib.exercises.progress_file import ROOT
 
 LEFT_OUT = ("tests/", ".ci/", ".github/", "course_lib/exercises/solutions/")
 KEPT = "course_lib/exercises/solutions/__init__.py"

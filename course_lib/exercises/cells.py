@@ -18,6 +18,9 @@ INTRODUCTION = """## Exercises
 Replace the three dots and run the cell: `check` tries your function on small cases, shows the first that fails in numbers, and names
 the bug if it knows it. `hint(name)` has three steps, `solution(name)` folds out if your copy has solutions, and `progress()` shows
 what you have passed."""
+AGAIN = """## Exercises
+
+Replace the three dots and run the cell. `check` tries your function; `hint(name)`, `solution(name)` and `progress()` help."""
 
 
 def lecture_exercises(lecture: str) -> list[Exercise]:
@@ -39,7 +42,8 @@ def cells(lecture: str, page: str = "") -> list[Any]:
     if "tl.constexpr" in stubs and not re.search(r"^from course_lib.kernels import .*\btriton\b", page, re.MULTILINE):
         own.append("from course_lib.kernels import tl, triton")
     imports = "\n\n".join([*blocks, "\n".join(own)])
-    found = [_cell("markdown", "exercises", INTRODUCTION, "slide"), _cell("code", "exercise-imports", imports, "-")]
+    words = INTRODUCTION if lecture == "01" else AGAIN
+    found = [_cell("markdown", "exercises", words, "slide"), _cell("code", "exercise-imports", imports, "-")]
     for e in mine:
         found.append(_cell("markdown", f"exercise-{e.name}".replace("_", "-"), e.heading, "subslide"))
         found.append(_cell("code", f"exercise-{e.name}-code".replace("_", "-"), e.cell, "-"))

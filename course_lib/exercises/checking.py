@@ -1,7 +1,6 @@
 """check(function): runs the cases, says what fails in numbers, and names the bug if it is a known one."""
 
 import ast
-import copy
 import functools
 import html
 import inspect
@@ -12,11 +11,12 @@ from typing import Any, NamedTuple
 
 from IPython import get_ipython
 
-from course_lib.exercises import compiling, record
+from course_lib.exercises import compiling, progress_file
 from course_lib.exercises.base import Case, Exercise, differs
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.definitions import definitions
-from course_lib.exercises.running import Failure, Outcome, outcomes
+from course_lib.exercises.diagnosis import diagnose
+from course_lib.exercises.forked_process import Failure, Outcome, outcomes
 
 LONGEST = 300  # characters of one argument in a message
 
@@ -86,7 +86,7 @@ def check_exercise(
             failed = "right in Triton's interpreter, but the compiler for a GPU refuses it"
             report = report._replace(status="failed", failed=failed, details=tuple(words.splitlines()))
     if keep:
-        record.save(exercise.name, report.status)
+        progress_file.save(exercise.name, report.status)
     return report
 
 
@@ -122,9 +122,9 @@ def _wrong_shape(exercise: Exercise, function: Callable[..., Any]) -> Report | N
 
 
 def _judge(exercise: Exercise, function: Callable[..., Any], cases: Sequence[Case]) -> Report:
-    found = outcomes(function, [functools.partial(exercise.run, function, _copy(case)) for case in cases])
+    found = outcomes(function, [functools.partial(exercise.run, function, case.fresh()) for case in cases])
     passed: list[str] = []
-    for case, outcome in zip(cases, found):
+    for number, (case, outcome) in enumerate(zip(cases, found)):
         words = _complaint(exercise, case, outcome)
         if words:
             foreign = foreign_words(source_of(function)) if exercise.compiles else ()
@@ -134,7 +134,7 @@ def _judge(exercise: Exercise, function: Callable[..., Any], cases: Sequence[Cas
                 tuple(dict.fromkeys(passed)),
                 case.property,
                 (*shown(exercise, case), *words, *foreign),
-                "" if foreign else diagnose(exercise, cases, found),
+                "" if foreign else diagnose(exercise, cases, found, number),
                 _end(outcome.printed),
             )
         passed.append(case.property)
@@ -145,11 +145,6 @@ def _end(printed: str) -> str:
     """The last of what was printed, with a sign that there was more."""
     text = printed.strip()
     return text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
-
-
-def _copy(case: Case) -> Case:
-    """Arguments of its own: a function may change them in place."""
-    return case._replace(args=copy.deepcopy(case.args))
 
 
 def _complaint(exercise: Exercise, case: Case, outcome: Outcome) -> tuple[str, ...]:
@@ -209,54 +204,3 @@ def _stub_function(stub: str, name: str) -> Callable[..., Any]:
     space: dict[str, Any] = {}
     exec(compile(ast.Module([found], []), "<stub>", "exec"), space)
     return space[name]
-
-
-# --- which bug is it? ---
-
-
-def diagnose(exercise: Exercise, cases: Sequence[Case], found: Sequence[Outcome]) -> str:
-    """The diagnosis of the known-wrong answer that gives the same results, case by case; '' if none does.
-
-    Where none does, of the one that alone gives the same numbers in the first case that fails: a second mistake may hide in the others.
-    """
-    theirs = {d: _outcomes_of_wrong(exercise, d, function, tuple(cases)) for d, function in exercise.wrong.items()}
-    for diagnosis, outcomes_ in theirs.items():
-        if len(outcomes_) == len(found) and all(_alike(one, other, exercise) for one, other in zip(found, outcomes_)):
-            return diagnosis
-    first = next((i for i, (case, one) in enumerate(zip(cases, found)) if _complaint(exercise, case, one)), 0)
-    if not found or isinstance(found[first].result, Failure) or "nan" in repr(found[first].result):
-        return ""
-    alike = [
-        diagnosis
-        for diagnosis, outcomes_ in theirs.items()
-        if len(outcomes_) > first and all(_alike(found[i], outcomes_[i], exercise) for i in range(first + 1))
-    ]
-    return alike[0] if len(alike) == 1 else ""
-
-
-def _outcomes_of_wrong(
-    exercise: Exercise, diagnosis: str, function: Callable[..., Any], cases: Sequence[Case]
-) -> list[Outcome]:
-    if (exercise.name, diagnosis) not in _known:
-        calls = [functools.partial(exercise.run, function, _copy(case)) for case in cases]
-        _known[exercise.name, diagnosis] = outcomes(function, calls)
-    return _known[exercise.name, diagnosis]
-
-
-_known: dict[tuple[str, str], list[Outcome]] = {}
-
-
-def _alike(one: Outcome, other: Outcome, exercise: Exercise) -> bool:
-    if isinstance(one.result, Failure) or isinstance(other.result, Failure):
-        both = isinstance(one.result, Failure) and isinstance(other.result, Failure)
-        return both and one.result.kind == other.result.kind and _gist(one.result) == _gist(other.result)
-    try:
-        return not differs(one.result, other.result, exercise.tolerance)
-    except (TypeError, ValueError, RuntimeError):
-        return False
-
-
-def _gist(failure: Failure) -> str:
-    """The exception's type; for an access out of range also whether it was a read or a write."""
-    kind, _, rest = failure.words.partition(":")
-    return f"{kind}: {' '.join(rest.split()[:3])}" if kind == "OutOfRangeError" else kind

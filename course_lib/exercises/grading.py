@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import nbformat
 
-from course_lib.exercises import apart
+from course_lib.exercises import fresh_process
 from course_lib.exercises.base import Exercise
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.checking import Report, reports
@@ -57,7 +57,7 @@ def _graded(path: Path, name: str, seconds: float) -> list[Grade]:
     wanted = _wanted(sources, path.name[:2])
     if not wanted:
         return [Grade(name, "", "not graded", "no exercise of the course is in it")]
-    messages, ended = apart.sent(reports, sources, [e.name for e in wanted], seconds=seconds)
+    messages, ended = fresh_process.sent(reports, sources, [e.name for e in wanted], seconds=seconds)
     found = {
         exercise: Grade(name, exercise, status, words[:LONGEST]) for exercise, status, words in map(_short, messages)
     }

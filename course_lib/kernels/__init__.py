@@ -1,17 +1,14 @@
-"""Triton kernels, each with a launcher that checks its arguments; the lane is chosen before triton is imported.
+"""Triton kernels, each with a launcher that checks its arguments (``launching``); the lane is chosen before triton is imported.
 
 Kernel modules take ``tl`` and ``triton``, and Gluon's names, from here. Where Triton has no wheels (macOS, Windows) they still import, and
 a launcher raises KernelsUnavailableError, which says what to do.
 """
 
-import contextlib
 import importlib
 import math
 from typing import Any
 
-import torch
-
-from course_lib import checks, runtime
+from course_lib import runtime
 
 
 class _Missing:
@@ -36,109 +33,3 @@ mbarrier, tma, fence_async_shared = _hopper.mbarrier, _hopper.tma, _hopper.fence
 warpgroup_mma, warpgroup_mma_wait = _hopper.warpgroup_mma, _hopper.warpgroup_mma_wait
 LOG2E = tl.constexpr(math.log2(math.e))
 aggregate = tl.core._aggregate  # the public name is still missing in 3.6 to 3.7
-
-
-def check_launch(**tensors: torch.Tensor) -> None:
-    """Raise, before any launch, for what a kernel cannot take on this lane.
-
-    KernelsUnavailableError without Triton; ValueError for another device or a last dimension that is not contiguous;
-    TypeError for a dtype other than float32, float16 and bfloat16, and for bfloat16 in the interpreter.
-    """
-    runtime.require_kernels()
-    for name, x in tensors.items():
-        if x.device.type != runtime.device().type:
-            raise ValueError(
-                f"{name} is on {x.device}, but kernels run on {runtime.device()} here; pass {name}.to({str(runtime.device())!r})"
-            )
-        if x.stride(-1) != 1:
-            raise ValueError(
-                f"{name} has strides {list(x.stride())}; its last dimension must be contiguous: pass {name}.contiguous()"
-            )
-        if x.dtype == torch.bfloat16 and runtime.lane() == "interpreter":
-            raise TypeError(
-                f"{name} is bfloat16, whose arithmetic Triton's interpreter gets wrong without a word; pass {name}.float() or {name}.half()"
-            )
-        if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
-            raise TypeError(f"{name} is {x.dtype}; kernels take float32, float16 and (on a GPU) bfloat16")
-
-
-LARGEST_BLOCK = 2**20  # elements; Triton's own limit
-MOST_PROGRAMS = 65_535  # of a grid's second axis; CUDA's limit
-
-
-def check_block(name: str, value: Any, smallest: int = 1) -> int:
-    """Return ``value`` if it is a power of two from ``smallest`` to LARGEST_BLOCK, as a Triton block must be; else raise."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); pass a power of two, for example 64")
-    if value < smallest or value & (value - 1):
-        raise ValueError(f"{name} is {value}; pass a power of two of at least {smallest}, for example 64")
-    if value > LARGEST_BLOCK:
-        raise ValueError(f"{name} is {value}; pass a power of two of at most {LARGEST_BLOCK:,}, for example 64")
-    return value
-
-
-def check_reach(name: str, x: torch.Tensor) -> None:
-    """Raise if elements of x [rows, cols] lie too far from its first for a kernel that counts row · stride in 32 bits."""
-    rows, cols = x.shape
-    reach = (rows - 1) * x.stride(0) + cols
-    if reach > 2**31:
-        raise ValueError(
-            f"{name} has shape {list(x.shape)} and strides {list(x.stride())}: its last element is number {reach:,}, and this "
-            f"kernel counts to 2,147,483,648; pass fewer rows, or rows without gaps, {name}.contiguous()"
-        )
-
-
-PRECISIONS = ("ieee", "tf32", "tf32x3")
-LARGEST_D = 256
-
-
-def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
-    """Launch a kernel on its tensors' GPU; a tile that does not fit becomes a ValueError, raised before anything has run."""
-    tensors = (getattr(x, "base", x) for x in args)  # a descriptor's tensor is its base
-    place = next(x.device for x in tensors if isinstance(x, torch.Tensor))
-    try:
-        with torch.cuda.device(place) if place.type == "cuda" else contextlib.nullcontext():
-            kernel[grid](*args, **options)
-    except Exception as error:
-        if type(error).__name__ != "OutOfResources":
-            raise
-        blocks = ", ".join(f"{name.lower()}={value}" for name, value in options.items() if name.startswith("BLOCK"))
-        raise ValueError(f"the tiles do not fit this GPU: {error}; pass smaller blocks than {blocks}") from None
-
-
-def warps(dtype: torch.dtype, input_precision: str, block_m: int, block_n: int, block_d: int) -> int:
-    """How many warps share a tile's products: 4 on tensor cores, up to 16 for fp32 in 'ieee'.
-
-    Those run on the plain cores, unrolled. With 4 warps a thread's share of a 64×64×64 product does not fit its
-    registers, and of a 128×128 one it spills tens of kilobytes.
-    """
-    if dtype != torch.float32 or input_precision != "ieee":
-        return 4
-    return min(16, max(4, block_m * block_n * block_d // 2**14))
-
-
-def attention_launch(
-    kernel: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, input_precision: str
-) -> torch.Tensor:
-    """Check the arguments of a one-head attention kernel, launch a program for each block of rows of q, return o."""
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        checks.float_tensor(name, x, ndim=2, look_inside=False)
-    n_q, n_k, d, d_v = checks.attention_shapes(q, k, v)
-    if d_v != d:
-        raise ValueError(f"v has head dimension {d_v} but q and k have {d}; this kernel needs them equal")
-    if d > LARGEST_D:
-        raise ValueError(f"the head dimension is {d}; this kernel takes at most {LARGEST_D}")
-    for name, x in (("q", q), ("k", k), ("v", v), ("o", torch.empty(n_q, d, device="meta"))):
-        check_reach(name, x)
-    check_launch(q=q, k=k, v=v)
-    check_block("block_m", block_m, smallest=16)
-    check_block("block_n", block_n, smallest=16)
-    checks.one_of("input_precision", input_precision, PRECISIONS)
-    o, block_d = torch.empty_like(q), max(16, triton.next_power_of_2(d))
-    launch(
-        kernel, (triton.cdiv(n_q, block_m),),
-        q, k, v, o, n_q, n_k, q.stride(0), k.stride(0), v.stride(0), o.stride(0), 1 / math.sqrt(d),
-        D=d, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=block_d, PRECISION=input_precision,
-        num_warps=warps(q.dtype, input_precision, block_m, block_n, block_d),
-    )  # fmt: skip
-    return o

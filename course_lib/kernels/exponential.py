@@ -9,7 +9,8 @@ import math
 import torch
 
 from course_lib import checks
-from course_lib.kernels import LOG2E, check_block, check_launch, check_reach, launch, tl, triton
+from course_lib.kernels import LOG2E, tl, triton
+from course_lib.kernels.launching import check_block, check_launch, check_reach, launch
 
 
 @triton.jit

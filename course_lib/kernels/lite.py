@@ -2,7 +2,8 @@
 
 import torch
 
-from course_lib.kernels import attention_launch, tl, triton
+from course_lib.kernels import tl, triton
+from course_lib.kernels.launching import attention_launch
 
 
 @triton.jit

@@ -10,17 +10,8 @@ import math
 import torch
 
 from course_lib import checks
-from course_lib.kernels import (
-    LARGEST_D,
-    MOST_PROGRAMS,
-    PRECISIONS,
-    check_block,
-    check_launch,
-    launch,
-    tl,
-    triton,
-    warps,
-)
+from course_lib.kernels import tl, triton
+from course_lib.kernels.launching import LARGEST_D, MOST_PROGRAMS, PRECISIONS, check_block, check_launch, launch, warps
 
 
 @triton.jit

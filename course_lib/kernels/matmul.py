@@ -3,7 +3,8 @@
 import torch
 
 from course_lib import checks
-from course_lib.kernels import MOST_PROGRAMS, PRECISIONS, check_block, check_launch, check_reach, launch, tl, triton
+from course_lib.kernels import tl, triton
+from course_lib.kernels.launching import MOST_PROGRAMS, PRECISIONS, check_block, check_launch, check_reach, launch
 
 
 @triton.jit
@@ -41,9 +42,9 @@ def tiled_matmul(
 ) -> torch.Tensor:
     """a [m, k] @ b [k, n] -> c [m, n], any sizes; float32 or float16 (bfloat16 on a GPU), summed in float32.
 
-    Blocks are powers of two of at least 16. ``input_precision`` is for float32: 'ieee', 'tf32' or 'tf32x3' (tensor
-    cores round float32 inputs to tf32 unless told otherwise). Raises TypeError or ValueError before any launch, also
-    where the tiles do not fit the GPU's shared memory.
+    Blocks are powers of two of at least 16. ``input_precision`` is for float32: 'ieee'; 'tf32', where tensor cores cut
+    off the last 13 bits of each input; or 'tf32x3', three products of parts that are rounded to tf32. Raises TypeError
+    or ValueError before any launch, also where the tiles do not fit the GPU's shared memory.
     """
     for name, x in (("a", a), ("b", b)):
         checks.float_tensor(name, x, ndim=2, look_inside=False)

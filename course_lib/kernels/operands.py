@@ -9,7 +9,8 @@ from typing import NamedTuple
 import torch
 
 from course_lib import checks, runtime
-from course_lib.kernels import check_block, check_launch, launch, tl, triton
+from course_lib.kernels import tl, triton
+from course_lib.kernels.launching import check_block, check_launch, launch
 
 Q_BLOCK, K_BLOCK = 64, 128  # rows that share a scale
 SIZES = (32, 64, 128)

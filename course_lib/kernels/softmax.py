@@ -7,7 +7,8 @@ Rows of nothing but -inf give zeros, as in ``course_lib.softmax``; a NaN in a ro
 import torch
 
 from course_lib import checks
-from course_lib.kernels import check_block, check_launch, launch, tl, triton
+from course_lib.kernels import tl, triton
+from course_lib.kernels.launching import check_block, check_launch, launch
 
 
 @triton.jit

@@ -6,9 +6,10 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from course_lib.cost import Traffic, attainable
+from course_lib.cost import Traffic
 from course_lib.data import Gpu
 from course_lib.memory import Memory
+from course_lib.roofline import attainable
 from course_lib.style import (
     ALGORITHM,
     BLACK,
@@ -26,24 +27,41 @@ from course_lib.style import (
 
 
 def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
-    """Size against bandwidth of SRAM (all SMs) and HBM, one pair of points joined by a line for each GPU."""
+    """Size against bandwidth of SRAM (all SMs) and HBM, one pair of points joined by a line for each GPU, names at both."""
+    chips: dict[tuple[float, float], list[str]] = {}
+    named = {
+        "T4": (0, -20),
+        "V100": (-9, -14),
+        "RTX 3090": (-9, -3),
+        "RTX 4090": (-9, -2),
+        "L40S": (-6, 9),
+        "B200": (9, 3),
+    }
+    named |= {"A100": (2, -19), "H100, H200": (-8, -10)}
+    below = {"RTX 3090": (-9, -9), "RTX 4090": (-9, 5), "V100": (-2, -20), "L40S": (8, -14)}
+    boxed: dict[str, Any] = {
+        "fontsize": 11,
+        "bbox": {"fc": "white", "ec": "none", "pad": 0.6, "alpha": 0.85},
+        "zorder": 1.5,
+    }
     for gpu in gpus:
         sram = (gpu.sram_bytes, gpu.sram_bytes_per_s / 1e12)
         hbm = (gpu.hbm_gb * 1e9, gpu.hbm_bytes_per_s / 1e12)
+        chips.setdefault(sram, []).append(gpu.name)
         ax.plot(*zip(sram, hbm), color="#BBBBBB", lw=1.2, zorder=1)
         ax.plot(
             *sram, "o", color=GREEN, ms=10, label="SRAM (L1 and shared memory, all SMs)" if gpu is gpus[0] else None
         )
         ax.plot(*hbm, "s", color=RED, ms=9, label="HBM / GDDR" if gpu is gpus[0] else None)
-        side = {
-            "RTX 3090": (-8, 4, "right"),
-            "RTX 4090": (0, 10, "center"),
-            "V100": (-2, -18, "right"),
-            "L40S": (8, -14, "left"),
-        }
-        x, y, align = side.get(gpu.name, (8, -4, "left"))
-        ax.annotate(gpu.name, hbm, xytext=(x, y), textcoords="offset points", ha=align, fontsize=11)
+        x, y = below.get(gpu.name, (8, -4))
+        ax.annotate(gpu.name, hbm, xytext=(x, y), textcoords="offset points", ha="left" if x > 0 else "right", **boxed)
+    for sram, names in chips.items():  # GPUs with the same chip share a point
+        words = ", ".join(dict.fromkeys(name.partition("-")[0] for name in names))
+        x, y = named.get(words, (-9, 3))
+        align = "center" if x == 0 else "left" if x > 0 else "right"
+        ax.annotate(words, sram, xytext=(x, y), textcoords="offset points", ha=align, **boxed)
     ax.set(xscale="log", yscale="log", xlabel="size (bytes)", ylabel="bandwidth (TB/s)", xlim=(2e6, 1.2e12))
+    ax.set_ylim(top=80)
     ax.legend(loc="lower left")
     kind_label(ax, "data sheets")
     return ax

@@ -26,7 +26,8 @@ def ladder_lines(
         rung = name.split(" (")[0]
         dashes = "--" if "GPU" in rung or rung in seen else "-"
         seen.add(rung)
-        ax.plot(x, y, dashes, marker=marker(name), color=colour(name), label=name)
+        size = 13 if marker(name) == "*" else None  # a star looks smaller than the others
+        ax.plot(x, y, dashes, marker=marker(name), ms=size, color=colour(name), label=name)
     for name, (x, y) in (reported or {}).items():
         ax.plot(x, y, linestyle=":" if dotted else "none", marker=marker(name), ms=12, mew=2.2, mfc="none",
                 color=colour(name))  # fmt: skip

@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator
@@ -21,15 +22,23 @@ def lines(
     base: int = 2,
     log: bool = True,
 ) -> Axes:
-    """One line for each algorithm over x, both axes logarithmic; without ``log`` the upright one is linear and begins at 0."""
+    """One line for each algorithm over x, both axes logarithmic; without ``log`` the upright one is linear and begins at 0.
+
+    A variant ('online, tf32') keeps its algorithm's colour; beside others of it its markers are hollow. Dashed is what a model
+    says ('tiled, model').
+    """
     variants: Counter[str] = Counter()
     for name, y in series.items():
         algorithm, _, variant = name.partition(",")
-        variants[algorithm] += bool(variant)
-        dashes = (
-            ("--", ":", "-.")[(variants[algorithm] - 1) % 3] if variant else "-"
-        )  # a variant of an algorithm keeps its colour
-        ax.plot(x, y, dashes, marker=MARKER.get(name) or MARKER.get(algorithm, "o"), color=colour(name), label=name)
+        look: dict[str, Any] = {"marker": MARKER.get(name) or MARKER.get(algorithm, "o"), "color": colour(name)}
+        if variant and sum(other.partition(",")[0] == algorithm for other in series) > 1:
+            look |= {"markerfacecolor": "white", "markeredgewidth": 2}
+            if variants[algorithm] and name not in MARKER:
+                look["marker"] = "sD^v"[(variants[algorithm] - 1) % 4]
+            variants[algorithm] += 1
+        if look["marker"] == "*":  # a star looks smaller than the others
+            look["markersize"] = 13
+        ax.plot(x, y, "--" if "model" in name else "-", label=name, **look)
     ax.set_xscale("log", base=base)
     if max(x) <= 65_536:
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
@@ -42,7 +51,7 @@ def lines(
         ax.grid(True, axis="y", which="minor")
         for formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
             formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-    ax.legend(loc="best")
+    ax.legend(loc="best", handlelength=3.2 if any("model" in name for name in series) else None)
     kind_label(ax, kind)
     return ax
 
@@ -85,11 +94,12 @@ def climb(
     peak: float,
     kind: str,
     spread: Mapping[str, tuple[float, float]],
+    noise: float,
 ) -> str:
     """One bar for each rung with its gain over the one above; a line for each peer; returns the best rung in words.
 
-    ``spread`` is for each rung the rate of its slow and of its fast quarter of runs, drawn as a line; where those of a rung
-    and the one above overlap, the gain is grey with ≈. attention() is one of the rungs again, so it has no gain.
+    ``spread`` is for each rung the rate of its slow and of its fast quarter of runs, drawn as a line. A gain or a loss of no
+    more than ``noise``, by which one kernel timed twice differs, is grey with ≈. attention() is one of the rungs again, so it has none.
     """
     names, rates = list(tflops), list(tflops.values())
     for y, (name, rate) in enumerate(tflops.items()):
@@ -98,18 +108,20 @@ def climb(
         ax.plot([slow, fast], [y, y], color=ORANGE, lw=3, solid_capstyle="butt", zorder=4)
         end = ax.text(max(rate, fast), y, f" {rate:.0f}", va="center", fontsize=12)
         if y and name != "attention()":
-            below, above = spread[names[y - 1]]
-            clear = slow > above or fast < below
+            clear = abs(rate / rates[y - 1] - 1) > noise
             ax.annotate(
                 f"{'' if clear else '≈ '}{rate / rates[y - 1]:.2f}×", (1, 0.5), (10, 0), xycoords=end, va="center",
                 textcoords="offset points", fontsize=12, color=BLACK if clear else GREY, weight="bold" if clear else "normal",
             )  # fmt: skip
+        if name == "attention()":  # no rung of its own: apart, with its star
+            ax.axhline(y - 0.5, color=GREY, lw=1)
+            ax.plot([0.03], [y], MARKER[name], color="white", ms=13, transform=ax.get_yaxis_transform())
     for name, rate in peers.items():
-        ax.plot([rate, rate], [-0.6, len(names) - 0.4], color=colour(name), ls="--", lw=2, zorder=3)
+        ax.plot([rate, rate], [-0.6, len(names) - 0.4], color=colour(name), lw=2, zorder=3)
         ax.text(rate, -0.7, name, color=colour(name), ha="center", va="bottom", fontsize=12)
     ax.set_yticks(range(len(names)), names)
     ax.set(
-        xlabel=f"TFLOP/s (data sheet: {peak:,.0f}); orange: the middle half of the runs; ≈: they overlap",
+        xlabel=f"TFLOP/s (data sheet: {peak:,.0f}); orange: the middle half of the runs; ≈: up to {noise:.1%}, as one kernel timed twice",
         xlim=(0, max(*rates, *peers.values()) * 1.2),
     )
     ax.set_ylim(len(names) - 0.4, -1.3)
@@ -124,9 +136,9 @@ def climb(
 
 
 def lanes(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
-    """A simulated pipeline: a lane for the producer, for each warpgroup and for the tensor cores, a bar for each piece of work.
+    """A simulated pipeline: a lane for the producer, for each consumer and for the tensor cores, a bar for each piece of work.
 
-    Two pieces of one warpgroup that run at once have half a lane each; on the tensor cores each warpgroup has its part.
+    Two pieces of one consumer that run at once have half a lane each; on the tensor cores each consumer has its part.
     """
     seen, consumers = set(), max(span.lane for span in spans)
     for span in spans:
@@ -139,7 +151,7 @@ def lanes(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
             ax.barh(top, span.end - span.start, left=span.start, height=height, align="edge", color=WORK[span.kind],
                     edgecolor="white", label=None if span.kind in seen else span.kind)  # fmt: skip
             seen.add(span.kind)
-    ax.set_yticks(range(consumers + 2), ["producer", *(f"warpgroup {i + 1}" for i in range(consumers)), "tensor cores"])
+    ax.set_yticks(range(consumers + 2), ["producer", *(f"consumer {i + 1}" for i in range(consumers)), "tensor cores"])
     ax.invert_yaxis()
     ax.set(xlabel="time (units)", title=f"tensor cores idle: {idle:.0%}")
     ax.grid(False, axis="y")

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from course_lib import measure, runtime
+from course_lib import records, runtime
 from course_lib.recordings import RECORDINGS, WITHOUT_GPU
 
 
@@ -25,7 +25,7 @@ def main() -> int:
         )
         return 1
     for name in names:
-        path = measure.record(name, RECORDINGS[name](), command=f"python -m course_lib.recordings {name}")
+        path = records.record(name, RECORDINGS[name](), command=f"python -m course_lib.recordings {name}")
         print(f"{name} -> {path.relative_to(path.parents[3])}")
     return 0
 

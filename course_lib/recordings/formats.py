@@ -6,7 +6,8 @@ from typing import Any
 import torch
 
 from course_lib import measure, reference
-from course_lib.attention import attention, launch_portable
+from course_lib.attention import attention
+from course_lib.kernels import portable
 
 
 def number_formats() -> list[dict[str, Any]]:
@@ -54,8 +55,8 @@ def load_widths() -> list[dict[str, Any]]:
             )
             leaves = [x.detach().requires_grad_() for x in (q, k, v)]
             o = attention(*leaves)
-            portable = partial(launch_portable, q, k, v, False, 0, d**-0.5, 0.0)
-            forward = measure.seconds(portable, repeats=15, graph=True).median
+            run = partial(portable.launch_forward, q, k, v, causal=False, offset=0, scale=d**-0.5, softcap=0.0)
+            forward = measure.seconds(run, repeats=15, graph=True).median
             call = partial(torch.autograd.grad, o, leaves, do, retain_graph=True)
             backward = measure.seconds(call, repeats=15, warm_up=3).median
             row = {"d": d, "row_stride": stride, "forward_seconds": forward, "backward_seconds": backward}

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib import measure, reference
-from course_lib.peers import plain_attention, sdpa
+from course_lib.peers import chosen, plain_attention, sdpa
 
 
 def softmax_passes() -> list[dict[str, Any]]:
@@ -156,15 +156,36 @@ def loop_orders() -> list[dict[str, Any]]:
 
 
 def loop_orders_counters() -> list[dict[str, Any]]:
-    """Bytes at L1, L2 and DRAM, time and occupancy of each kernel, by ncu, for working sets well beyond the L2."""
-    from course_lib.counters import cases, counters
+    """Bytes at L1, L2 and DRAM, time and occupancy of each kernel, by ncu, for working sets well beyond the L2.
 
-    todo = [(heads, n, case) for heads, n in LOOP_ORDER_SHAPES[3:] for case in cases()]
+    Ours with num_stages=3; V1, split, and V2 at 64 heads of 4,096 without loads that run ahead (1), too: another program.
+    """
+    from course_lib.counters import counters
+
+    stages = {"standard": 0, "V1": 3, "V1, split": 3, "running": 3, "V2": 3}
+    todo = [(heads, n, case, s) for heads, n in LOOP_ORDER_SHAPES[3:] for case, s in stages.items()]
+    todo += [(64, 4096, case, 1) for case in ("V1, split", "V2")]
     return [
-        {"algorithm": case, "heads": heads, "n": n, **row}
-        for heads, n, case in measure.progress(todo, "ncu")
-        for row in counters(case, heads, n)
+        {"algorithm": case, "heads": heads, "n": n, "num_stages": s, **row}
+        for heads, n, case, s in measure.progress(todo, "ncu")
+        for row in counters(case, heads, n, num_stages=s)
     ]
+
+
+def sdpa_choice() -> list[dict[str, Any]]:
+    """Which attention torch takes for ``sdpa`` where the course times it: its backend, and the kernel that took longest."""
+    many = sorted({(2**power, 1024) for power in range(1, 9)} | {shape for shape in LOOP_ORDER_SHAPES if shape[0] > 1})
+    shapes = [(dtype, (1, 1, 2**power, 64)) for dtype in ("float32", "float16") for power in range(6, 15)]
+    shapes += [("float16", (1, heads, n, 64)) for heads, n in many]
+    rows = []
+    for dtype, shape in [*shapes, ("bfloat16", (16, 12, 2048, 64))]:
+        trained = dtype == "bfloat16"  # the shape of ``training_run``: with a mask, and with a gradient to come
+        q, k, v = (
+            torch.randn(shape, device="cuda", dtype=getattr(torch, dtype), requires_grad=trained) for _ in range(3)
+        )
+        row = {"dtype": dtype, **dict(zip(("batch", "heads", "n", "d"), shape)), "causal": trained}
+        rows.append(row | {"gradient": trained, **chosen(q, k, v, causal=trained)})
+    return rows
 
 
 def matmul_tiles() -> list[dict[str, Any]]:

@@ -136,12 +136,12 @@ def eight_bit_long_rows() -> list[dict[str, Any]]:
 
 
 def eight_bit_counters() -> list[dict[str, Any]]:
-    """The busy units of the forward kernels, 32 heads of 8,192 × 128, by ncu: shares of their peaks, instructions, time."""
+    """The busy units of the forward kernels, 32 heads of 8,192 × 128, by ncu: shares of their peaks, instructions, time, clock, waits."""
     from course_lib.counters import counters
 
     return [
         {"algorithm": case, "heads": 32, "n": 8192, "d": 128, **row}
         for case in measure.progress(("attention()", "8 bits", "8 bits, Triton"), "ncu")
-        for row in counters(case, 32, 8192, 128)
+        for row in counters(case, 32, 8192, 128, stalls=True)
         if row["kernel"] in ("specialised_kernel", "eight_bit_kernel", "forward_kernel")
     ]

@@ -8,7 +8,8 @@ ASKED = r"""
 An SM has 65,536 registers, 512 for each thread of one warpgroup of 128. Two consumers and a producer start with 168 a thread each; the
 producer keeps 24, and `setmaxnreg` can give each consumer 240. In general `consumers` + 1 warpgroups start with equal parts, rounded down
 to a multiple of 8, and share nothing but what they started with. The producer keeps `producer` registers a thread; the consumers all get
-the same number. It is a multiple of 8 and at most 256. Return the largest, as an int. (Here it is never below 24.)
+the same number: a multiple of 8, at most 256 (of these a thread's code can name 255, as lecture 03 said). Return the largest, as an int.
+(Here it is never below 24.)
 """
 
 STUB = '''

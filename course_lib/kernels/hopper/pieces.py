@@ -8,19 +8,9 @@ from typing import Any
 import torch
 
 from course_lib import checks, runtime
-from course_lib.kernels import (
-    check_launch,
-    fence_async_shared,
-    gl,
-    gluon,
-    launch,
-    mbarrier,
-    tma,
-    triton,
-    warpgroup_mma,
-    warpgroup_mma_wait,
-)
+from course_lib.kernels import fence_async_shared, gl, gluon, mbarrier, tma, triton, warpgroup_mma, warpgroup_mma_wait
 from course_lib.kernels.hopper.rings import make_ring
+from course_lib.kernels.launching import check_launch, launch
 
 
 @gluon.jit

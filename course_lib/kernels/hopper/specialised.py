@@ -266,6 +266,9 @@ def specialised_kernel(
     gl.static_assert(
         CONSUMERS == 2 or CONSUMERS == 3, "two or three warpgroups compute: the rings wait for each of them"
     )
+    gl.static_assert(
+        IN_FLIGHT < 3 or STAGES >= 2, "with one slot, K of the block after the next waits for V of this one"
+    )
     BLOCK_M: gl.constexpr = CONSUMERS * ROWS
     blocks = gl.cdiv(n_q, BLOCK_M)
     k_ring, v_ring = make_ring(k_desc, STAGES, CONSUMERS), make_ring(v_desc, STAGES, CONSUMERS)

@@ -1,128 +1,11 @@
-"""Forward and backward of ``course_lib.attention``: every stride, grouped heads, causal, softcap, any length and head size.
+"""The backward pass: D, then dK and dV, one program for each block of keys, then dQ, one for each block of queries."""
 
-Scores are kept in powers of two: p = 2^(s · log2 e − L · log2 e), one multiplication folded into the scale. Blocks that no
-mask touches are computed without one. Softmax's gradient needs P again; it is recomputed from Q, K and the saved L.
-Source: FlashAttention-2 (arXiv 2307.08691), Algorithms 1 and 2; the backward is two kernels, one for dK and dV, one for dQ,
-so that nothing has to be added atomically.
-"""
+import torch
 
 from course_lib.kernels import LOG2E, tl, triton
-
-LENGTHS = ["n_q", "n_k", "offset"]  # a new length does not compile anew
-
-
-@triton.jit
-def _rows(ptr, start, BLOCK: tl.constexpr, n, stride, D: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: tl.constexpr):
-    """Rows start … start + BLOCK of a matrix, [BLOCK, BLOCK_D], zeros beyond its n rows and D columns."""
-    lanes, dims = tl.arange(0, BLOCK), tl.arange(0, BLOCK_D)
-    at = ptr + tl.cast(start, tl.int64) * stride + (lanes[:, None] * stride + dims[None, :])
-    if MASKED:
-        return tl.load(at, mask=(start + lanes[:, None] < n) & (dims[None, :] < D), other=0.0)
-    elif D < BLOCK_D:
-        return tl.load(at, mask=dims[None, :] < D, other=0.0)
-    else:
-        return tl.load(at)
-
-
-@triton.jit
-def _store_rows(ptr, x, start, BLOCK: tl.constexpr, n, stride, D: tl.constexpr, BLOCK_D: tl.constexpr):
-    lanes, dims = tl.arange(0, BLOCK), tl.arange(0, BLOCK_D)
-    at = ptr + tl.cast(start, tl.int64) * stride + (lanes[:, None] * stride + dims[None, :])
-    tl.store(at, x.to(ptr.dtype.element_ty), mask=(start + lanes[:, None] < n) & (dims[None, :] < D))
-
-
-@triton.jit
-def _elements(b, h, n, UNIT: tl.constexpr):
-    """Strides in elements. They are passed in units of 16 bytes where all allow it: the compiler looks for multiples of
-    16 elements, does not find one in 40, and would load 2 bytes at a time."""
-    return b * UNIT, h * UNIT, n * UNIT
-
-
-@triton.jit
-def _place(n, BLOCK: tl.constexpr):
-    """(block, head counted over the batch) of this program; one axis, because the others end at 65,535."""
-    blocks = tl.cdiv(n, BLOCK)
-    return tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
-
-
-@triton.jit
-def _capped(s, scale, softcap, SOFTCAP: tl.constexpr):
-    """Scores times log2 e; with a softcap, cap · tanh(s / cap), and tanh itself for the gradient."""
-    if SOFTCAP:
-        tanh = 1 - 2 / (tl.exp2(s * (2 * LOG2E * scale / softcap)) + 1)
-        return tanh * (softcap * LOG2E), tanh
-    else:
-        return s * (scale * LOG2E), s
-
-
-@triton.jit
-def _forward_blocks(
-    q, acc, m, l, k_ptr, v_ptr, k_stride, v_stride, rows, begin, end, n_k, offset, scale, softcap, D: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
-    PRECISION: tl.constexpr,
-):  # fmt: skip
-    for start in range(begin, end, BLOCK_N):
-        keys = start + tl.arange(0, BLOCK_N)
-        k = _rows(k_ptr, start, BLOCK_N, n_k, k_stride, D, BLOCK_D, MASKED)  # [BLOCK_N, BLOCK_D]
-        s, _ = _capped(tl.dot(q, tl.trans(k), input_precision=PRECISION), scale, softcap, SOFTCAP)
-        if MASKED:
-            seen = keys[None, :] < n_k
-            if CAUSAL:
-                seen = seen & (keys[None, :] <= rows[:, None] + offset)
-            s = tl.where(seen, s, -float("inf"))
-        m_new = tl.maximum(m, tl.max(s, 1))
-        shift = tl.where(m_new > -float("inf"), m_new, 0.0) if MASKED else m_new  # a row may see no key at all
-        p = tl.exp2(s - shift[:, None])
-        correction = tl.exp2(m - shift)
-        l = l * correction + tl.sum(p, 1)
-        acc = acc * correction[:, None]
-        v = _rows(v_ptr, start, BLOCK_N, n_k, v_stride, D, BLOCK_D, MASKED)
-        acc = tl.dot(p.to(v.dtype), v, acc, input_precision=PRECISION)
-        m = m_new
-    return acc, m, l
-
-
-@triton.jit(do_not_specialize=LENGTHS)
-def forward_kernel(
-    q_ptr, k_ptr, v_ptr, o_ptr, L_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, o_b, o_h, o_n,
-    heads, group, n_q, n_k, offset, scale, softcap, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    BLOCK_D: tl.constexpr, UNIT: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """One program: one block of queries of one head. L [B·H, Nq] is the natural log-sum-exp."""
-    q_b, q_h, q_n = _elements(q_b, q_h, q_n, UNIT)
-    k_b, k_h, k_n = _elements(k_b, k_h, k_n, UNIT)
-    v_b, v_h, v_n = _elements(v_b, v_h, v_n, UNIT)
-    o_b, o_h, o_n = _elements(o_b, o_h, o_n, UNIT)
-    block, head = _place(n_q, BLOCK_M)
-    if CAUSAL:  # the longest rows first, so that no long one is left for the end
-        block = tl.cdiv(n_q, BLOCK_M) - 1 - block
-    start_m = block * BLOCK_M
-    b, h = head // heads, head % heads
-    rows = start_m + tl.arange(0, BLOCK_M)
-    k_ptr += b * k_b + h // group * k_h
-    v_ptr += b * v_b + h // group * v_h
-    q = _rows(q_ptr + b * q_b + h * q_h, start_m, BLOCK_M, n_q, q_n, D, BLOCK_D, True)
-    acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
-    m = tl.full([BLOCK_M], -float("inf"), tl.float32)
-    l = tl.zeros([BLOCK_M], tl.float32)
-    end, clear = n_k, n_k
-    if CAUSAL:
-        end = tl.maximum(0, tl.minimum(n_k, start_m + BLOCK_M + offset))
-        clear = tl.maximum(0, tl.minimum(n_k, start_m + offset + 1))
-    clear = clear // BLOCK_N * BLOCK_N  # blocks of keys before this one need no mask
-    acc, m, l = _forward_blocks(
-        q, acc, m, l, k_ptr, v_ptr, k_n, v_n, rows, 0, clear, n_k, offset, scale, softcap, D, BLOCK_N, BLOCK_D, CAUSAL,
-        SOFTCAP, False, PRECISION,
-    )  # fmt: skip
-    acc, m, l = _forward_blocks(
-        q, acc, m, l, k_ptr, v_ptr, k_n, v_n, rows, clear, end, n_k, offset, scale, softcap, D, BLOCK_N, BLOCK_D, CAUSAL,
-        SOFTCAP, True, PRECISION,
-    )  # fmt: skip
-    l = tl.where(m > -float("inf"), l, 1.0)  # a row that saw no key: its acc is 0 and its m is -inf
-    inverse = 1 / l
-    _store_rows(o_ptr + b * o_b + h * o_h, acc * inverse[:, None], start_m, BLOCK_M, n_q, o_n, D, BLOCK_D)
-    L_ptr += head * n_q
-    tl.store(L_ptr + rows, (m + tl.log2(l)) / LOG2E, mask=rows < n_q)
+from course_lib.kernels.launching import launch
+from course_lib.kernels.portable.rows import LENGTHS, _capped, _elements, _place, _rows, _store_rows
+from course_lib.kernels.portable.tiles import blocks_of, constants_of, strides_in_units
 
 
 @triton.jit(do_not_specialize=LENGTHS)
@@ -290,3 +173,40 @@ def query_gradient_kernel(
         CAUSAL, SOFTCAP, True, PRECISION,
     )  # fmt: skip
     _store_rows(dq_ptr + b * dq_b + h * dq_h, dq * scale, start_m, BLOCK_M, n_q, dq_n, D, BLOCK_D)
+
+
+def launch_backward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, L: torch.Tensor, do: torch.Tensor, dL: torch.Tensor,
+    causal: bool, offset: int, scale: float, softcap: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(dq, dk, dv): three kernels, for D, for dK and dV, for dQ."""
+    do, dL = (x if x.stride(-1) == 1 else x.contiguous() for x in (do, dL.contiguous()))
+    (b, h, n_q, d), (_, h_k, n_k, _) = q.shape, k.shape
+    dq, dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+    if q.numel() == 0 or k.numel() == 0:
+        return dq.zero_(), dk.zero_(), dv.zero_()
+    offset = max(-n_q, min(offset, n_k))
+    delta, constants = torch.empty_like(L), constants_of(q, causal, softcap)
+    unit, strides = strides_in_units(o, do)
+    launch(
+        delta_kernel, (triton.cdiv(n_q, 64) * b * h,), o, do, dL, delta, *strides, h, n_q,
+        D=d, BLOCK_M=64, BLOCK_D=constants["BLOCK_D"], UNIT=unit,
+    )  # fmt: skip
+    numbers = [h // h_k, n_q, n_k, offset, scale, softcap]
+    unit, strides = strides_in_units(q, k, v, do, dk, dv)
+    x = blocks_of("key value gradient", q, causal)
+    launch(
+        key_value_gradient_kernel, (triton.cdiv(n_k, x.block_n) * b * h_k,), q, k, v, do, L, delta, dk, dv,
+        *strides, h_k, *numbers,
+        BLOCK_M=x.block_m, BLOCK_N=x.block_n, num_warps=x.num_warps, num_stages=x.num_stages,
+        UNIT=unit, **constants,
+    )  # fmt: skip
+    unit, strides = strides_in_units(q, k, v, do, dq)
+    x = blocks_of("query gradient", q, causal)
+    launch(
+        query_gradient_kernel, (triton.cdiv(n_q, x.block_m) * b * h,), q, k, v, do, L, delta, dq,
+        *strides, h, *numbers,
+        BLOCK_M=x.block_m, BLOCK_N=x.block_n, num_warps=x.num_warps, num_stages=x.num_stages,
+        UNIT=unit, **constants,
+    )  # fmt: skip
+    return dq, dk, dv

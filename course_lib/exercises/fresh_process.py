@@ -1,4 +1,4 @@
-"""A process of its own, with a time and a memory limit, in which the exercises have been imported on the interpreter lane."""
+"""A new process, with a time and a memory limit, in which the exercises have been imported on the interpreter lane."""
 
 import contextlib
 import functools

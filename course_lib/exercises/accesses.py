@@ -1,0 +1,91 @@
+"""Watches what a kernel in Triton's interpreter loads and stores."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from course_lib import runtime
+
+
+class OutOfRangeError(IndexError):
+    """A kernel read or wrote beside its tensors."""
+
+
+NO_OTHER = "a load with a mask has no other=: what it leaves out is undefined, and NaN in this check"
+
+
+@contextlib.contextmanager
+def watched_memory() -> Iterator[list[str]]:
+    """Make Triton's interpreter as strict as a GPU should be taken to be; on other lanes nothing is changed.
+
+    A load or store outside the kernel's tensors raises OutOfRangeError. What a masked load without ``other`` leaves out is NaN.
+    Yields a list in which notes on the latter are collected.
+    """
+    notes: list[str] = []
+    if runtime.lane() != "interpreter":
+        yield notes
+        return
+    import numpy as np
+    from triton.runtime import interpreter
+
+    builder, executor = type(interpreter.interpreter_builder), interpreter.GridExecutor
+    load, store, arguments = builder.create_masked_load, builder.create_masked_store, executor._init_args_hst
+    tensors: list[tuple[str, int, int, int]] = []
+
+    def init(self: Any, args: Any, kwargs: Any) -> Any:
+        host, named = arguments(self, args, kwargs)
+        names = {**dict(zip(self.arg_names, host)), **named}
+        tensors[:] = [
+            (name, x.data_ptr(), x.untyped_storage().data_ptr() + x.untyped_storage().nbytes(), x.element_size())
+            for name, x in names.items()
+            if isinstance(x, torch.Tensor)
+        ]
+        return host, named
+
+    def open_lanes(pointers: Any, mask: Any) -> Any:
+        """Which elements are loaded or stored; block pointers bring their mask as an array."""
+        given = mask if isinstance(mask, np.ndarray) else mask.data
+        return np.broadcast_to(given, pointers.data.shape).astype(bool)
+
+    def look(what: str, pointers: Any, mask: Any) -> None:
+        used = pointers.data[open_lanes(pointers, mask)]
+        if not used.size or not tensors:
+            return
+        for _, first, last, size in tensors:
+            low, high = int(used.min()), int(used.max())
+            if first <= low and high + size <= last:
+                return
+        outside = used
+        for _, first, last, size in tensors:
+            outside = outside[(outside < first) | (outside + size > last)]
+        if not outside.size:
+            return
+        address = int(outside[0])
+        name, first, last, size = min(tensors, key=lambda t: min(abs(address - t[1]), abs(address - t[2])))
+        at, length = (address - first) // size, (last - first) // size
+        raise OutOfRangeError(
+            f"the kernel {what} element {at} of {name}, which has {length} ({outside.size} accesses beside all tensors): "
+            "is a mask missing, or a row's length wrong?"
+        )
+
+    def watched_load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any) -> Any:
+        look("reads", pointers, mask)
+        found = load(self, pointers, mask, other, *rest)
+        left_out = ~open_lanes(pointers, mask)
+        if other is None and left_out.any() and np.issubdtype(found.data.dtype, np.floating):
+            found.data[left_out] = np.nan
+            notes[:] = [NO_OTHER]
+        return found
+
+    def watched_store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
+        look("writes", pointers, mask)
+        return store(self, pointers, value, mask, *rest)
+
+    builder.create_masked_load, builder.create_masked_store, executor._init_args_hst = watched_load, watched_store, init
+    try:
+        yield notes
+    finally:
+        builder.create_masked_load, builder.create_masked_store = load, store
+        executor._init_args_hst = arguments

@@ -1,0 +1,52 @@
+"""The roofline: known intensities, the ridge of each GPU, and what is refused."""
+
+import math
+
+import pytest
+
+from course_lib import cost, data, roofline
+
+
+def test_the_reported_intensities_reproduce() -> None:
+    ours = []
+    for row in data.reported("intensity"):
+        flops = cost.attention_flops(row["n"], row["d"])
+        standard = roofline.intensity(flops, cost.standard_attention_traffic(row["n"], row["d"], "fp32"))
+        flash = roofline.intensity(flops, cost.compulsory_traffic(row["n"], row["d"], "fp32"))
+        assert f"{standard:.1f}" == f"{row['standard']:.1f}"
+        assert f"{flash:.0f}" == f"{row['flash']:.0f}"
+        ours += [f"{standard:.1f}", f"{flash:.0f}"]
+    assert ours == ["15.4", "261", "16.1", "1044"]
+
+
+def test_roofline_meets_at_the_ridge() -> None:
+    for gpu in data.gpus().values():
+        ridge = gpu.ridge("fp16")
+        peak = gpu.flops_per_s("fp16")
+        assert roofline.attainable(gpu, ridge, "fp16") == pytest.approx(peak)
+        assert roofline.attainable(gpu, ridge * 2, "fp16") == peak
+        assert roofline.attainable(gpu, ridge / 2, "fp16") == pytest.approx(peak / 2)
+        assert roofline.time_on(gpu, ridge * 100.5, 100, "fp16").bound == "compute"
+        assert roofline.time_on(gpu, ridge * 99.5, 100, "fp16").bound == "memory"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: roofline.intensity(5, 0), "traffic is 0 bytes"),
+        (lambda: roofline.intensity(5, math.nan), "traffic is nan bytes; pass a positive number of bytes"),
+        (lambda: roofline.attainable(data.gpu("T4"), 0, "fp16"), "intensity is 0; pass a positive number"),
+        (
+            lambda: roofline.attainable(data.gpu("T4"), math.nan, "fp16"),
+            "intensity is nan; pass a positive number",
+        ),
+        (lambda: roofline.time_on(data.gpu("T4"), -1, 1, "fp16"), "flops is -1; pass a number of at least 0"),
+        (
+            lambda: roofline.time_on(data.gpu("T4"), 1, math.nan, "fp16"),
+            "traffic is nan; pass a number of at least",
+        ),
+    ],
+)
+def test_bad_input(call, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
