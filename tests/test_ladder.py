@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -62,6 +63,22 @@ def test_gradients_are_torchs(shape) -> None:
     for found in (cpp.node_gradients(q, k, v, do), python.value_gradients(*(x.tolist() for x in (q, k, v, do)))):
         for mine, other in zip(found, right):
             torch.testing.assert_close(torch.as_tensor(mine, dtype=torch.float64), other, atol=1e-9, rtol=1e-9)
+
+
+def test_what_cpp_reads_is_kept_until_it_has_read_it(monkeypatch) -> None:
+    q, k, v = inputs(6, 5, 4)
+    across = torch.randn(4, 6, dtype=torch.float64).T
+    right, real = cpp.node_gradients(q, k, v, across.contiguous()), cpp.library("-O2")
+    kept: list[torch.Tensor] = []
+
+    def later(*arguments) -> None:
+        kept.extend(
+            torch.full(across.shape, torch.nan, dtype=torch.float64) for _ in range(64)
+        )  # takes what was let go
+        real.gradients_nodes(*arguments)
+
+    monkeypatch.setattr(cpp, "library", lambda *_: SimpleNamespace(gradients_nodes=later))
+    assert all(torch.equal(mine, other) for mine, other in zip(cpp.node_gradients(q, k, v, across), right))
 
 
 @settings(max_examples=20)
