@@ -3,7 +3,6 @@
 import html
 from typing import NamedTuple
 
-from course_lib import checks
 from course_lib.data import claims
 
 
@@ -47,7 +46,8 @@ class Verdict(NamedTuple):
 
 def verdict(claim: str, *findings: tuple[str, bool]) -> Verdict:
     """Judge the claim with this id ('C1') by (what was observed, does it support the claim?) pairs."""
-    checks.one_of("claim", claim, list(claims()))
+    if claim not in claims():
+        raise ValueError(f"claim is {claim!r}; data/claims.csv has {', '.join(claims())}: add a row for a new one")
     if not findings:
         raise ValueError(f"no findings for {claim}; pass at least one (text, supports) pair")
     row = claims()[claim]

@@ -81,8 +81,8 @@ def _listening() -> Iterator[_Listener]:
 
     builder, executor, listener = interpreter.InterpreterBuilder, interpreter.GridExecutor, _Listener()
     load, store, arguments = builder.create_masked_load, builder.create_masked_store, executor._init_args_hst
-    arithmetic = {"exp": "create_exp", "divide": "create_fdiv", "multiply": "create_fmul"}
-    originals = {kind: getattr(builder, function) for kind, function in arithmetic.items()}
+    arithmetic = {"create_exp": "exp", "create_exp2": "exp", "create_fdiv": "divide", "create_fmul": "multiply"}
+    originals = {function: getattr(builder, function) for function in arithmetic}
 
     def masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **options: Any) -> Any:
         listener.access("read", ptrs.data, mask.data, ptrs.get_element_ty().primitive_bitwidth // 8)
@@ -92,10 +92,10 @@ def _listening() -> Iterator[_Listener]:
         listener.access("written", ptrs.data, mask.data, ptrs.get_element_ty().primitive_bitwidth // 8)
         return store(self, ptrs, value, mask, *rest, **options)
 
-    def counted(kind: str) -> Callable[..., Any]:
+    def counted(function: str) -> Callable[..., Any]:
         def operation(self: Any, *operands: Any) -> Any:
-            result = originals[kind](self, *operands)
-            listener.operations[kind] += result.data.size
+            result = originals[function](self, *operands)
+            listener.operations[arithmetic[function]] += result.data.size
             return result
 
         return operation
@@ -110,15 +110,15 @@ def _listening() -> Iterator[_Listener]:
 
     builder.create_masked_load, builder.create_masked_store = masked_load, masked_store
     executor._init_args_hst = init_arguments
-    for kind, function in arithmetic.items():
-        setattr(builder, function, counted(kind))
+    for function in arithmetic:
+        setattr(builder, function, counted(function))
     try:
         yield listener
     finally:
         builder.create_masked_load, builder.create_masked_store = load, store
         executor._init_args_hst = arguments
-        for kind, function in arithmetic.items():
-            setattr(builder, function, originals[kind])
+        for function, original in originals.items():
+            setattr(builder, function, original)
 
 
 def traffic(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> Traffic:
@@ -134,7 +134,7 @@ def traffic(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> Traffic:
 
 
 def operations(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, int]:
-    """Scalar operations of the same launches: how many results of 'exp', 'divide' and 'multiply' the kernels computed.
+    """Scalar operations of the same launches: how many results of 'exp' (2^x, too), 'divide' and 'multiply' the kernels computed.
 
     Whole blocks are counted, with what a mask hides of them. Raises as ``traffic``.
     """

@@ -68,7 +68,7 @@ def test_every_gpu_that_the_course_names_is_there() -> None:
             ValueError,
             "no recording nvidia-h200/nothing; choose one of",
         ),
-        (lambda: claims.verdict("C99", ("x", True)), ValueError, "claim is 'C99'; choose one of 'C1'"),
+        (lambda: claims.verdict("C99", ("x", True)), ValueError, "claim is 'C99'; data/claims.csv has C1, C6, .* C15: add a row for a new one"),
         (lambda: claims.verdict("C1"), ValueError, "no findings for C1"),
         (lambda: cost.element_bytes("fp12"), ValueError, "dtype is 'fp12'; choose one of"),
         (lambda: cost.attention_flops(0, 64), ValueError, "n is 0; pass a whole number of at least 1"),
@@ -155,7 +155,9 @@ def test_every_table_and_recording_in_data_is_sound() -> None:
     for path in recordings:
         assert data.measured(path.parent.name, path.stem).label.startswith("recorded 20")
     known = {row["key"] for row in data.reported("sources")}
-    assert {claim["source"] for claim in data.claims().values()} <= known
+    assert {claim["source"] for claim in data.claims().values()} <= known, (
+        "data/claims.csv, column source: a key of data/reported/sources.csv"
+    )
 
 
 def test_verdicts_follow_from_their_findings() -> None:

@@ -61,11 +61,11 @@ def test_the_stub_is_not_attempted(exercise: Exercise) -> None:
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
 def test_wrong_answers_are_rejected_each_with_its_own_diagnosis(exercise: Exercise) -> None:
-    assert len(exercise.wrong) >= 4
+    assert len(exercise.wrong) >= 4, "give four known-wrong answers or more"
     for diagnosis, function in exercise.wrong.items():
         report = check_exercise(exercise, function)
-        assert report.status == "failed", diagnosis
-        assert report.diagnosis == diagnosis
+        assert report.status == "failed", f"no case rejects the wrong answer {diagnosis!r}: add one"
+        assert report.diagnosis == diagnosis, "two wrong answers look alike: add a case that tells them apart"
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
@@ -77,7 +77,7 @@ def test_texts_are_whole_and_the_oracle_answers_twice_alike(exercise: Exercise) 
     for case in exercise.cases():
         assert not differs(exercise.expected(*case.args), exercise.expected(*case.args), exercise.tolerance)
     for diagnosis in exercise.wrong:
-        assert not diagnosis.endswith(".")
+        assert not diagnosis.endswith("."), f"a diagnosis is part of a sentence, without a full stop: {diagnosis}"
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
@@ -106,7 +106,7 @@ def test_with_the_solutions_put_in_all_lectures_exercises_pass() -> None:
                     cell.source = f"{e.solution.source.strip()}\n\n\ncheck({e.name})"
                     solved[e.name] = cell
             made.cells.append(cell)
-    assert list(solved) == [e.name for e in ALL]
+    assert list(solved) == [e.name for e in ALL], "run `python -m course_lib.exercises write`"
     nbclient.NotebookClient(made, timeout=60).execute()
     for name, cell in solved.items():
         text = "".join(o["data"]["text/plain"] for o in cell.outputs if "data" in o)

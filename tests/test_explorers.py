@@ -52,7 +52,7 @@ def check(explorer: Explorer, what: str) -> None:
 @pytest.mark.parametrize("path", notebooks.lectures(), ids=lambda path: path.stem)
 def test_every_control_at_each_extreme(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     explorers = explorers_of(path, monkeypatch)
-    assert explorers, "a lecture has at least one interactive figure"
+    assert explorers, "a lecture has at least one interactive figure: a line that begins with explore("
     for explorer in explorers:
         start = {name: control.value for name, control in explorer.controls.items()}
         movable = {name: control for name, control in explorer.controls.items() if not isinstance(control, w.Text)}

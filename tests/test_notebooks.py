@@ -26,7 +26,9 @@ def path(request):
 
 
 def test_there_are_lectures_and_their_numbers_have_no_gap() -> None:
-    assert [int(path.stem[:2]) for path in LECTURES] == list(range(len(LECTURES)))
+    assert [int(path.stem[:2]) for path in LECTURES] == list(range(len(LECTURES))), (
+        "give a lecture the next free number"
+    )
 
 
 def test_a_lecture_is_found_by_its_number_and_by_nothing_else() -> None:
@@ -39,46 +41,57 @@ def test_a_lecture_is_found_by_its_number_and_by_nothing_else() -> None:
 
 def test_every_cell_is_executed_in_order_and_its_outputs_are_fresh(path) -> None:
     notebook = load(path)
-    assert [cell.execution_count for cell in code_cells(notebook)] == list(range(1, len(code_cells(notebook)) + 1))
-    assert notebook.metadata.course["executed_from"] == notebooks.code_digest(notebook), "run `make notebooks`"
+    run = f"run `python -m course_lib.notebooks notebooks/{path.name}`, or `make notebooks` for all"
+    assert [cell.execution_count for cell in code_cells(notebook)] == list(range(1, len(code_cells(notebook)) + 1)), run
+    assert notebook.metadata.course["executed_from"] == notebooks.code_digest(notebook), run
     for cell in code_cells(notebook):
         if notebooks.is_measured(cell):
-            assert cell.metadata.course["measured_from"] == notebooks.digest([cell.source]), "run `make notebooks`"
-            assert "nbval-ignore-output" in cell.metadata.tags
+            assert cell.metadata.course["measured_from"] == notebooks.digest([cell.source]), run
+            assert "nbval-ignore-output" in cell.metadata.tags, f"cell {cell.id} is tagged measured; tag it so, too"
 
 
 def test_no_errors_live_widgets_private_paths_or_megabytes(path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert len(text.encode()) < 1_000_000
-    assert not re.search(r"/home/|/root/|/Users/|/tmp/|/work/|[A-Z]:\\\\Users", text)
+    assert len(text.encode()) < 1_000_000, "too large for a page: draw smaller or fewer pictures"
+    found = re.search(r"/home/|/root/|/Users/|/tmp/|/work/|[A-Z]:\\\\Users", text)
+    assert not found, f"a machine's path: … {text[max(0, found.start() - 40) : found.end() + 40]} …"
     outputs = [output for cell in code_cells(load(path)) for output in cell.outputs]
     assert not [output for output in outputs if output.output_type == "error"]
-    assert not [output for output in outputs if output.get("name") == "stderr"]
-    assert not [output for output in outputs if "application/vnd.jupyter.widget-view+json" in output.get("data", {})]
+    assert not [output for output in outputs if output.get("name") == "stderr"], "a cell warns: mend what it warns of"
+    live = [output for output in outputs if "application/vnd.jupyter.widget-view+json" in output.get("data", {})]
+    assert not live, f"run `python -m course_lib.notebooks notebooks/{path.name}`, which saves widgets as pictures"
 
 
 def test_a_lecture_has_the_anatomy_of_a_lecture(path) -> None:
     notebook = load(path)
     course, cells = notebook.metadata.course, notebook.cells
-    assert cells[0].source.startswith(f"# {path.stem[:2]} · {course.title}\n")
-    assert f"{course.minutes} minutes" in cells[0].source
-    assert "**The question.**" in cells[0].source
+    title = f"# {path.stem[:2]} · {course.title}"
+    assert cells[0].source.startswith(f"{title}\n"), (
+        f"begin the first cell with {title!r}: number, title of the metadata"
+    )
+    for words in (f"{course.minutes} minutes", "**The question.**"):
+        assert words in cells[0].source, f"the first cell has to hold {words!r}"
     first_code = code_cells(notebook)[0]
-    assert first_code.source.rstrip().endswith("setup()")
+    assert first_code.source.rstrip().endswith("setup()"), "the first code cell imports all and ends in setup()"
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    assert text.count("**Predict") >= 2
-    assert "## Recap" in cells[-1].source
-    assert any(cell.metadata.slideshow.slide_type == "notes" for cell in cells)
+    assert text.count("**Predict") >= 2, "ask for two predictions at least: '**Predict:** …', before each reveal"
+    assert "## Recap" in cells[-1].source, "the last cell is '## Recap'; exercises stand before it"
+    kinds = [cell.metadata.get("slideshow", {}).get("slide_type") for cell in cells]
+    assert "notes" in kinds, "add notes: a cell of slide type 'notes' (CONTRIBUTING.md, Slides)"
 
 
 def test_every_cell_has_a_place_on_a_slide_and_fits_one(path) -> None:
     notebook = load(path)
     kinds = {"slide", "subslide", "fragment", "skip", "notes", "-"}
-    assert all(cell.metadata.slideshow.slide_type in kinds for cell in notebook.cells)
-    assert max(len(cell.source.splitlines()) for cell in code_cells(notebook)) <= 25
-    assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
-    assert 12 <= len([cell for cell in notebook.cells if not exercise_cells.is_exercise(cell)]) <= 50
-    assert len(notebook.cells) - len(code_cells(notebook)) >= len(code_cells(notebook))
+    lost = [c.id for c in notebook.cells if c.metadata.get("slideshow", {}).get("slide_type") not in kinds]
+    assert not lost, f"give these cells metadata.slideshow.slide_type, one of {sorted(kinds)}"
+    long = [cell.id for cell in code_cells(notebook) if len(cell.source.splitlines()) > 25]
+    assert not long, "over 25 lines: shorten these cells, or move their code to the library"
+    assert len({cell.id for cell in notebook.cells}) == len(notebook.cells), "two cells have one id"
+    own = [cell for cell in notebook.cells if not exercise_cells.is_exercise(cell)]
+    assert 12 <= len(own) <= 50, "a lecture has 12 to 50 cells besides its exercises"
+    code = len(code_cells(notebook))
+    assert len(notebook.cells) - code >= code, "more code cells than markdown cells: say more, or join some code"
 
 
 def test_no_figure_with_controls_scrolls_on_a_slide(path) -> None:
@@ -97,17 +110,21 @@ def test_the_exercises_are_those_of_the_library_and_take_no_name_of_the_page(pat
     page, found = exercise_cells.own_code(notebook), [c for c in notebook.cells if exercise_cells.is_exercise(c)]
     wanted = exercise_cells.cells(path.name[:2], page)
     assert [(c.id, c.source) for c in found] == [(c.id, c.source) for c in wanted], (
-        "run python -m course_lib.exercises write"
+        "run `python -m course_lib.exercises write`"
     )
     for exercise in exercise_cells.lecture_exercises(path.name[:2]):
-        assert not re.search(rf"\b{exercise.name}\b", page), exercise.name
+        assert not re.search(rf"\b{exercise.name}\b", page), (
+            f"the page's own code holds the word {exercise.name!r} (code, text or comment): rename the exercise or the word"
+        )
 
 
 def test_every_picture_says_what_it_shows(path) -> None:
     for cell in code_cells(load(path)):
         for output in cell.outputs:
             if "image/png" in output.get("data", {}):
-                assert re.search(r"(figure|picture)[^\]]*\] \S+ \S+ \S+", output.data["text/plain"]), cell.source
+                assert re.search(r"(figure|picture)[^\]]*\] \S+ \S+ \S+", output.data["text/plain"]), (
+                    f"cell {cell.id}: pass an alt of three words or more to style.picture, explore or the clickable picture"
+                )
 
 
 SAMPLE = {

@@ -185,12 +185,15 @@ def test_the_speakers_notes_say_when_to_ask_and_what_goes_wrong(number) -> None:
         r"^#+ (.*)$", "\n".join(c.source for c in nbformat.read(notebooks.lecture(number), 4).cells), re.MULTILINE
     )
     rows = re.findall(r"^\| *\d+ \| ([^|]*?) \|", text, re.MULTILINE)
-    assert {row for row in rows if row != "The question"} <= set(headings)
-    assert times == sorted(times)
-    assert times[0] == 0
-    assert times[-1] < minutes
+    assert times, "the notes have no table '| minute | slide | what you do |' (CONTRIBUTING.md, Slides)"
+    assert {row for row in rows if row != "The question"} <= set(headings), (
+        "slides in the notes are headings of the page"
+    )
+    assert times == sorted(times), "minutes in the notes do not run on"
+    assert times[0] == 0, "the first row of the notes is minute 0"
+    assert times[-1] < minutes, f"the last slide of the notes has to begin before the lecture's end at {minutes}"
     for heading in ("Ask", "Click", "Goes wrong", "Short of time"):
-        assert f"**{heading}" in text, heading
+        assert f"**{heading}" in text, f"the notes have no '**{heading}.**'"
 
 
 def test_what_is_no_lecture_is_refused() -> None:

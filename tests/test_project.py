@@ -66,7 +66,7 @@ def test_the_readme_names_each_lecture_and_the_map_shows_it() -> None:
     for path in notebooks.lectures():
         about = notebooks.about(path)
         row = f"| [{about['number']}](notebooks/{path.name}) | {about['title']} | {about['minutes']} |"
-        assert row in readme, row
+        assert row in readme, f"README.md, The lectures: add the row {row} … |, with the lecture's question"
         assert about["title"] in picture, f"{about['title']}: run `make picture`"
 
 
@@ -92,7 +92,11 @@ def test_every_form_of_an_import_is_seen(source) -> None:
 def test_imports_run_downwards_only_and_the_picture_shows_each_module() -> None:
     """Each module may import only modules of the floors below its own; CONTRIBUTING.md names the floors."""
     named = [name for names in module_map.floors() for name in names]
-    assert sorted(named) == sorted(module_map.imports())
-    assert module_map.upward() == []
+    assert sorted(named) == sorted(module_map.imports()), (
+        "the sentence 'Imports in `course_lib` run downwards only' of CONTRIBUTING.md names each module once"
+    )
+    assert module_map.upward() == [], (
+        "these (importer, imported) run upwards: move the code, or the module's name in CONTRIBUTING.md"
+    )
     picture = module_map.PATH.read_text(encoding="utf-8")
     assert all(f">{name}<" in picture for name in named), "run `make picture`"

@@ -37,7 +37,7 @@ def test_no_static_slide_is_taller_than_the_screen(site, open_file, number) -> N
     page = open_file(site / f"{number}.html", decks.deck(LECTURES[number], alive=False))
     page.wait_for_function("window.Reveal && Reveal.isReady()")
     found = page.evaluate(SLIDES)
-    assert len(found) >= 15
+    assert len(found) >= 15, "a lecture has 15 slides or more: begin more of them (slide types slide and subslide)"
     assert [slide for slide in found if slide["tall"] > slides.HEIGHT or slide["wide"] > slides.WIDTH] == []
     assert page.locator("aside.notes").count() == 1
 
@@ -77,7 +77,9 @@ def test_a_page_with_its_fonts_and_the_index(site, open_file) -> None:
 
 def test_the_ledger_holds_each_claim_with_the_verdict_of_its_findings() -> None:
     found = ledger.entries()
-    assert [e.lecture.stem for e in found] == [claim["lecture"] for claim in data.claims().values()]
+    assert [e.lecture.stem for e in found] == [claim["lecture"] for claim in data.claims().values()], (
+        "data/claims.csv, column lecture: the stem of the notebook with the verdict, 04_flash_lite for example"
+    )
     assert [entry.id for entry in found] == list(data.claims())
     for entry in found:
         speaks = re.findall(r"^  (for|against): ", entry.text, re.MULTILINE)

@@ -6,11 +6,12 @@ from rule import COUNTS
 
 from course_lib import algorithms, cost, runtime
 from course_lib.kernels import tl, triton
+from course_lib.kernels.exponential import softmax_weights
 from course_lib.kernels.lite import flash_lite
 from course_lib.kernels.matmul import tiled_matmul
 from course_lib.kernels.online import flash_online
 from course_lib.kernels.softmax import offline_softmax, online_softmax, softmax_average
-from course_lib.traffic import OutOfRangeError, traffic
+from course_lib.traffic import OutOfRangeError, operations, traffic
 
 pytestmark = [pytest.mark.kernel, COUNTS]
 DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
@@ -46,6 +47,11 @@ def test_softmax_kernels_move_the_row_three_two_and_one_times() -> None:
         assert (counted.reads, counted.writes) == ({"x": passes * row}, {"y": row})
     counted = traffic(softmax_average, x, v, 32)
     assert (counted.reads, counted.writes) == ({"x": row, "V": row}, {"O": 3 * 4})
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_powers_of_two_are_counted_as_exponentials(folded) -> None:
+    assert operations(softmax_weights, torch.randn(3, 32, device=DEVICE), 0.5, folded)["exp"] == 3 * 32
 
 
 def test_errors_of_the_launcher_pass_through_and_the_listener_is_gone() -> None:
