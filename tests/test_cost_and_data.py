@@ -68,7 +68,11 @@ def test_every_gpu_that_the_course_names_is_there() -> None:
             ValueError,
             "no recording nvidia-h200/nothing; choose one of",
         ),
-        (lambda: claims.verdict("C99", ("x", True)), ValueError, "claim is 'C99'; data/claims.csv has C1, C6, .* C15: add a row for a new one"),
+        (
+            lambda: claims.verdict("C99", ("x", True)),
+            ValueError,
+            "claim is 'C99'; data/claims.csv has C1, C6, .* C15: add a row for a new one",
+        ),
         (lambda: claims.verdict("C1"), ValueError, "no findings for C1"),
         (lambda: cost.element_bytes("fp12"), ValueError, "dtype is 'fp12'; choose one of"),
         (lambda: cost.attention_flops(0, 64), ValueError, "n is 0; pass a whole number of at least 1"),
