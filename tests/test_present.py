@@ -13,7 +13,7 @@ from course_lib import notebooks, present, slides
 
 pytestmark = pytest.mark.browser
 LECTURES = [path.name[:2] for path in notebooks.lectures()]
-# Two workers, two JupyterLabs: the walks are among the longest tests.
+# Two groups, two JupyterLabs: the walks are among the longest tests.
 WALKED = [pytest.param(n, marks=pytest.mark.xdist_group(f"present {int(n) % 2}"), id=n) for n in LECTURES]
 LIVE = LECTURES if os.environ.get("COURSE_PRESENT_ALL") == "1" else ["05"]
 # Run in the page: what the screen shows, and the way to a cell: the arrow is clicked once it is alive, and the cell waited for.
