@@ -26,10 +26,8 @@ export IPYTHONDIR := $(KEPT)/ipython
 export MPLCONFIGDIR := $(KEPT)/matplotlib
 endif
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
-# A worker computes on one core: threads that wait for one another on a busy machine made some cells twenty times slower.
-# A quarter of the time a test waits (for a browser, a server, a process with a time limit), so two cores keep three workers busy.
-WORKERS = $(shell [ "$$(nproc 2>/dev/null || echo 2)" = 1 ] && echo 2 || echo 3)
-TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(WORKERS) -q
+# Two workers: each computes on one core. Threads that wait for one another on a busy machine made some cells twenty times slower.
+TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 -q
 NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
 
 .PHONY: help

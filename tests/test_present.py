@@ -16,6 +16,7 @@ LECTURES = [path.name[:2] for path in notebooks.lectures()]
 # Two groups, two JupyterLabs: the walks are among the longest tests.
 WALKED = [pytest.param(n, marks=pytest.mark.xdist_group(f"present {int(n) % 2}"), id=n) for n in LECTURES]
 LIVE = LECTURES if os.environ.get("COURSE_PRESENT_ALL") == "1" else ["05"]
+OPEN = ".jp-NotebookPanel:not(.lm-mod-hidden)"  # the lecture on the screen; those shown before it stay open behind it
 # Run in the page: what the screen shows, and the way to a cell: the arrow is clicked once it is alive, and the cell waited for.
 SCREEN = """
 const shown = () => {
@@ -115,7 +116,7 @@ def show(screen):
 
 
 def indicator(status: str) -> str:
-    return f'.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook-ExecutionIndicator[data-status="{status}"]'
+    return f'{OPEN} .jp-Notebook-ExecutionIndicator[data-status="{status}"]'
 
 
 def idle(page) -> None:
@@ -166,13 +167,13 @@ def test_a_lecture_is_presented_live(show, number) -> None:
         except page_timeout():
             continue
     idle(page)
-    sliders, moved, shown = page.locator(".course-explorer .noUi-handle").count(), False, []
+    sliders, moved, shown = page.locator(f"{OPEN} .course-explorer .noUi-handle").count(), False, []
     page.evaluate(WALK_BACK)
     for step in steps(number):
         shown.append(page.evaluate(WALK_ON, step))
         moved = moved or slid(page)
     assert moved or not sliders
-    assert page.locator('[data-mime-type="application/vnd.jupyter.error"]').count() == 0
+    assert page.locator(f'{OPEN} [data-mime-type="application/vnd.jupyter.error"]').count() == 0
     assert not too_tall(shown)
 
 
