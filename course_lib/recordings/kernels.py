@@ -158,13 +158,13 @@ def loop_orders() -> list[dict[str, Any]]:
 def loop_orders_counters() -> list[dict[str, Any]]:
     """Bytes at L1, L2 and DRAM, time and occupancy of each kernel, by ncu, for working sets well beyond the L2.
 
-    Ours with num_stages=3; V1, split, and V2 at 64 heads of 4,096 without loads that run ahead (1), too: another program.
+    Ours with num_stages=3, and V1, V1 split and V2 without loads that run ahead (1), too: other programs.
     """
     from course_lib.counters import counters
 
     stages = {"standard": 0, "V1": 3, "V1, split": 3, "running": 3, "V2": 3}
     todo = [(heads, n, case, s) for heads, n in LOOP_ORDER_SHAPES[3:] for case, s in stages.items()]
-    todo += [(64, 4096, case, 1) for case in ("V1, split", "V2")]
+    todo += [(heads, n, case, 1) for heads, n in LOOP_ORDER_SHAPES[3:] for case in ("V1", "V1, split", "V2")]
     return [
         {"algorithm": case, "heads": heads, "n": n, "num_stages": s, **row}
         for heads, n, case, s in measure.progress(todo, "ncu")
