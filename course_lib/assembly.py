@@ -1,5 +1,6 @@
 """Reads what the compiler wrote: Triton's GPU dialect, PTX, and the assembler's report."""
 
+import itertools
 import re
 import subprocess
 import tempfile
@@ -52,9 +53,50 @@ def ptxas_report(ptx: str, arch: int) -> Assembled:
         command = [ptxas, "-v", target, str(source), "-o", str(Path(folder) / "kernel.cubin")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     report = done.stderr + done.stdout
+    assembled = read_report(report)
+    if assembled is None:
+        raise CompileError(f"the assembler gave no report: {report.strip()[-500:]}")
+    return assembled
+
+
+def read_report(report: str) -> Assembled | None:
+    """What ``ptxas -v`` printed; None if it says nothing of registers."""
     registers = re.search(r"Used (\d+) registers", report)
     if registers is None:
-        raise CompileError(f"the assembler gave no report: {report.strip()[-500:]}")
+        return None
     spilled = sum(map(int, re.findall(r"(\d+) bytes spill", report)))
     serialised = re.search(r"wgmma\.mma_async instructions are serialized|warpgroup\.wait is injected", report)
     return Assembled(int(registers.group(1)), spilled, serialised is not None)
+
+
+def disassembled(cubin: Path) -> str:
+    """The machine code of a kernel as the disassembler that comes with Triton prints it; raises CompileError if it cannot."""
+    from triton import knobs
+
+    done = subprocess.run([knobs.nvidia.nvdisasm.path, "-c", cubin], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CompileError(f"nvdisasm: {done.stderr.strip()[-500:]}")
+    return done.stdout
+
+
+def order_in_loop(program: str) -> str:
+    """What comes when in the innermost loop that multiplies and takes powers: '16 × HGMMA, wait(1), 66 × MUFU.EX2, wait(0)'.
+
+    It begins with a product, wherever the program enters the loop. ``program``: machine code as ``disassembled`` gives it,
+    or PTX; wait(n) lets at most n products be under way behind it.
+    Raises ValueError if no loop has both.
+    """
+    # From a label to the jump back to it.
+    loops = re.findall(r"(?s)(?=\n\.(L_x_\d+):(.*?)BRA `\(\.\1\))", program)
+    loops += re.findall(r"(?s)(?=\n(\$L__\w+):(.*?)\bbra(?:\.uni)?\s+\1;)", program)
+    bodies = [body for _, body in loops if re.search("EX2|ex2", body) and re.search(r"GMMA|wgmma\.mma", body)]
+    if not bodies:
+        raise ValueError(
+            "program has no loop with wgmma and powers of two; pass PTX or machine code of a kernel for sm_90"
+        )
+    step = r"([HQ]GMMA|MUFU\.EX2|wgmma(?=\.mma_async)|\bex2\b)|(?:DEPBAR\S+ gsb0, 0x|wgmma\.wait_group\S*\s+)(\d)"
+    found = [name or f"wait({left})" for name, left in re.findall(step, min(bodies, key=len))]
+    starts = (i for i, name in enumerate(found) if "mma" in name.lower() and "mma" not in found[i - 1].lower())
+    first = next(starts, 0)
+    runs = ((name, len(list(run))) for name, run in itertools.groupby(found[first:] + found[:first]))
+    return ", ".join(name if "wait" in name else f"{times} × {name}" for name, times in runs)

@@ -6,7 +6,9 @@ The launcher runs in a child process in which every kernel launch is caught and 
 run. Only shapes and dtypes matter, so the tensors may be on the meta device: ``matrix`` makes one. Answers are cached.
 """
 
+import contextlib
 import hashlib
+import io
 import json
 import os
 import pickle
@@ -155,7 +157,7 @@ def _compile_in_child(calls: Sequence[Any], arch: int) -> list[Any]:
     with tempfile.TemporaryDirectory() as folder:
         question, answer = Path(folder) / "calls", Path(folder) / "answer"
         question.write_bytes(pickle.dumps((plain, arch)))
-        environment = os.environ | {"TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": ""}
+        environment = os.environ | {"TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": "", "TRITON_DUMP_PTXAS_LOG": "1"}
         command = [sys.executable, "-m", "course_lib.compiled", str(question), str(answer)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -241,10 +243,11 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
             signature[name] = "fp32"
     begin = time.perf_counter()
     source = (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, constants, attributes)
-    binary = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=launch_options)
+    with contextlib.redirect_stdout(io.StringIO()) as log:
+        binary = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=launch_options)
     seconds = time.perf_counter() - begin
     ptx = binary.asm["ptx"]
-    report = assembly.ptxas_report(ptx, arch)
+    report = assembly.read_report(log.getvalue()) or assembly.ptxas_report(ptx, arch)  # Triton's cache keeps no report
     opcodes = assembly.opcodes(ptx)
     return Compiled(
         kernel=kernel.__name__.strip("_"),

@@ -222,6 +222,14 @@ class Measured(NamedTuple):
         made = self.provenance
         return f"recorded {made['date'][:10]}, {made['device']}, triton {made['versions']['triton']}"
 
+    def version(self, package: str) -> str:
+        """Which 'python', 'torch', 'triton' or 'cudnn' it was made with, without the build; cuDNN's 91900 is '9.19.0'."""
+        text = str(self.provenance["versions"][checks.one_of("package", package, list(self.provenance["versions"]))])
+        if package == "cudnn":
+            number = int(text)
+            return f"{number // 10_000}.{number // 100 % 100}.{number % 100}"
+        return text.split("+")[0]
+
 
 def measured(device: str, name: str) -> Measured:
     """``data/measured/<device>/<name>.json``; raises DataError naming the file and what is wrong with it."""

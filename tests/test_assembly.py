@@ -67,3 +67,27 @@ def test_the_assembler_tells_of_waits_that_it_adds() -> None:
     assert not assembly.ptxas_report(WGMMA.replace("HERE", ""), 90).serialised_wgmma
     touched = WGMMA.replace("HERE", "add.f32 %f0, %f0, %f1;")  # of a product that is under way
     assert assembly.ptxas_report(touched, 90).serialised_wgmma
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "\n.L_x_1:\n A ;\n.L_x_2:\n QGMMA ;\n HGMMA ;\n HGMMA ;\n DEPBAR.LE gsb0, 0x1 ;\n FADD ;\n MUFU.EX2 ;\n MUFU.EX2 ;\n"
+        " DEPBAR.LE gsb0, 0x0 ;\n BRA `(.L_x_2) ;\n MUFU.EX2 ;\n BRA `(.L_x_1) ;",
+        "\n$L__BB0_1:\n\tex2.approx.ftz.f32 a, b; ex2.approx.f32 a, b;\n\twgmma.wait_group.sync.aligned 0;\n"
+        "\twgmma.mma_async.sync.aligned.m64 x;\n\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 1;\n"
+        "\t@%p1 bra \t$L__BB0_1;\n\tex2.approx x;",
+    ],
+)
+def test_the_order_in_the_loop(program) -> None:
+    product = "1 × QGMMA, 2 × HGMMA, wait(1), 2 × MUFU.EX2" if "GMMA ;" in program else "1 × wgmma, wait(1), 2 × ex2"
+    assert assembly.order_in_loop(program) == f"{product}, wait(0)"
+    with pytest.raises(ValueError, match="program has no loop with wgmma and powers of two"):
+        assembly.order_in_loop(program.replace("EX2", "").replace("ex2", ""))
+
+
+def test_what_cannot_be_disassembled_is_said_so(tmp_path) -> None:
+    pytest.importorskip("triton")
+    (tmp_path / "k.cubin").write_text("no machine code")
+    with pytest.raises(assembly.CompileError, match="nvdisasm: "):
+        assembly.disassembled(tmp_path / "k.cubin")

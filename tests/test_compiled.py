@@ -16,11 +16,6 @@ pytestmark = pytest.mark.kernel
 M = matrix(1024, 64)
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
-
-
 def test_hopper_uses_wgmma_and_ampere_uses_mma() -> None:
     hopper, ampere = inspect(flash_online, M, M, M, arch=90), inspect(flash_online, M, M, M, arch=80)
     assert (hopper.wgmma > 0, hopper.mma) == (True, 0)

@@ -158,6 +158,10 @@ def test_every_table_and_recording_in_data_is_sound() -> None:
     assert recordings
     for path in recordings:
         assert data.measured(path.parent.name, path.stem).label.startswith("recorded 20")
+    bench = data.measured("nvidia-h200", "forward_ladder")
+    assert [bench.version(package) for package in ("torch", "cudnn")] == ["2.11.0", "9.19.0"]
+    with pytest.raises(ValueError, match="package is 'numba'; choose one of"):
+        bench.version("numba")
     known = {row["key"] for row in data.reported("sources")}
     assert {claim["source"] for claim in data.claims().values()} <= known, (
         "data/claims.csv, column source: a key of data/reported/sources.csv"

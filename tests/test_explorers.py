@@ -1,13 +1,16 @@
 """Every interactive figure of every lecture, called at each extreme of each control, and what it does with nonsense."""
 
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import ipywidgets as w
 import nbformat
 import pytest
 
-from course_lib import measure, notebooks, style, widgets
+from course_lib import characters, measure, notebooks, runtime, style, widgets
 from course_lib.exercises.cells import is_exercise
 from course_lib.exercises.definitions import definitions
 from course_lib.widgets import Explorer, choice, explore, powers_of_two, slider, steps, text
@@ -24,15 +27,29 @@ def explorers_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Explorer]:
         return made[-1]
 
     monkeypatch.setattr(widgets, "explore", recording)
-    # What is timed runs once: here it matters that it runs at every setting, not how long it takes.
-    once, seconds = {"repeats": 1, "warm_up": 0}, measure.seconds
-    monkeypatch.setattr(measure, "seconds", lambda call, *_, **how: seconds(call, **how | once))
+    monkeypatch.setattr(measure, "seconds", timed_once)
+    monkeypatch.setattr(characters, "train", lambda *_, steps, **__: SimpleNamespace(losses=[1.0] * steps))
     monkeypatch.setattr(style, "_DRAWN_DPI", 40)  # fewer pixels, the same drawing
     monkeypatch.chdir(path.parent)
     cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code" and not is_exercise(c)]
     named = [re.sub(r"^explore\(", "figure = explore(", cell.source, flags=re.MULTILINE) for cell in cells]
     assert not definitions(named, {"figure"}).errors
+    monkeypatch.setitem(
+        style.RC, "figure.constrained_layout.use", False
+    )  # most of the time of a drawing; not looked at below
     return made
+
+
+def timed_once(call: Callable[[], object], *_: object, **__: object) -> measure.Timing:
+    """In place of ``measure.seconds``: it matters that a call runs at every setting; one program of a kernel shows that."""
+    with pytest.MonkeyPatch.context() as patch:
+        if runtime.lane() == "interpreter":
+            from triton.runtime.interpreter import GridExecutor
+
+            patch.setattr(GridExecutor, "grid", property(lambda _: (1,), lambda *_: None), raising=False)
+        begin = time.perf_counter()
+        call()
+    return measure.Timing(*[time.perf_counter() - begin] * 3)
 
 
 def extremes(control: w.DOMWidget) -> list[object]:

@@ -153,12 +153,17 @@ def test_only_what_is_needed_is_run() -> None:
         "def f(x, y: Kind = LIMIT):\n    return g(x)",
         "no python",
         "h = [missing]",
-        "def k():\n    return h",
+        "def k():\n    rows = [x for x in h]\n    return rows",
+        "for x in (1, 2):\n    rows = 1 / 0",
+        "def m():\n    break",
     ]
-    space, errors = definitions(page, ["f", "k"])
+    space, errors = definitions(page, ["f", "k", "m"])
     assert space["f"](0) == 1 + 3
-    assert "other" not in space
-    assert errors == {"h": "NameError: name 'missing' is not defined (cell 8)"}
+    assert not {"other", "rows", "x"} & {*space, *errors}  # k's rows and x are its own
+    assert errors == {
+        "h": "NameError: name 'missing' is not defined (cell 8)",
+        "m": "SyntaxError: 'break' outside loop (<code cell 11>, line 2) (cell 11)",
+    }
     assert "k" in space
 
 

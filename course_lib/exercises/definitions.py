@@ -1,7 +1,9 @@
 """The functions that a page defines, without running the page: what they need is executed, and nothing else."""
 
 import ast
+import dis
 import linecache
+import types
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -24,7 +26,7 @@ def definitions(sources: Sequence[str], wanted: Iterable[str]) -> Definitions:
     space: dict[str, Any] = {"__name__": "notebook"}
     errors: dict[str, str] = {}
     for number, node in statements:
-        names = _bound(node)
+        names = _names(node)[0]
         try:
             exec(compile(ast.Module([node], []), _file(number), "exec"), space)
         except BaseException as error:  # SystemExit as well: this is somebody's page
@@ -36,20 +38,24 @@ def definitions(sources: Sequence[str], wanted: Iterable[str]) -> Definitions:
 
 def script(sources: Sequence[str], wanted: Iterable[str]) -> str:
     """The same as the text of a file of its own, without Triton's names, which the course's library hands on."""
-    nodes = [node for _, node in _needed(sources, wanted) if not _bound(node) <= {"tl", "triton"}]
+    nodes = [node for _, node in _needed(sources, wanted) if not _names(node)[0] <= {"tl", "triton"}]
     return ast.unparse(ast.Module(nodes, []))
 
 
 def _needed(sources: Sequence[str], wanted: Iterable[str]) -> list[tuple[int, ast.stmt]]:
     """The statements that ``wanted`` are made of, each with the number of its cell, in order."""
-    statements = [(number, node) for number, source in enumerate(sources, 1) for node in _statements(number, source)]
+    statements = [
+        (number, node, *_names(node))
+        for number, source in enumerate(sources, 1)
+        for node in _statements(number, source)
+    ]
     needed, before = {*wanted, "*"}, 0
     while len(needed) != before:
         before = len(needed)
-        for _, node in statements:
-            if _bound(node) & needed:
-                needed |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-    return [(number, node) for number, node in statements if _bound(node) & needed]
+        for _, _, bound, used in statements:
+            if bound & needed:
+                needed |= used
+    return [(number, node) for number, node, bound, _ in statements if bound & needed]
 
 
 def _file(number: int) -> str:
@@ -67,12 +73,25 @@ def _statements(number: int, source: str) -> list[ast.stmt]:
     return nodes
 
 
-def _bound(node: ast.stmt) -> set[str]:
-    """The names that a statement gives a value to; '*' for an import of all names."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return {node.name}
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-    inner = [n for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt) for n in _bound(child)]
-    stored = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    return {*inner, *stored}
+def _names(node: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of the page that a statement gives a value to, and those whose value it, or a function it defines, asks for.
+
+    '*' is bound by an import of all names.
+    """
+    try:
+        code = compile(ast.Module([node], []), "<names>", "exec")
+    except (SyntaxError, ValueError):  # a break outside a loop, say: running it says so
+        return frozenset({str(getattr(node, "name", ""))}), frozenset()
+    bound, used = set(), set()
+    if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+        bound.add("*")
+    todo = [code]
+    while todo:
+        part = todo.pop()
+        todo += [constant for constant in part.co_consts if isinstance(constant, types.CodeType)]
+        for step in dis.get_instructions(part):
+            if step.opname in ("LOAD_NAME", "LOAD_GLOBAL"):
+                used.add(step.argval)
+            elif step.opname == "STORE_GLOBAL" or (step.opname == "STORE_NAME" and part is code):
+                bound.add(step.argval)
+    return frozenset(bound), frozenset(used)

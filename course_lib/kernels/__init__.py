@@ -33,3 +33,8 @@ mbarrier, tma, fence_async_shared = _hopper.mbarrier, _hopper.tma, _hopper.fence
 warpgroup_mma, warpgroup_mma_wait = _hopper.warpgroup_mma, _hopper.warpgroup_mma_wait
 LOG2E = tl.constexpr(math.log2(math.e))
 aggregate = tl.core._aggregate  # the public name is still missing in 3.6 to 3.7
+
+if runtime.lane() == "interpreter":
+    from course_lib.kernels.interpreter import patch_the_language_once
+
+    patch_the_language_once()

@@ -69,11 +69,12 @@ def readme_table(record: data.Measured) -> str:
     against = {name: ratios(record, "attention()", name) for name in ("cuDNN", "FA2")}
     cudnn, fa2 = (f"{geometric_mean(x):.2f} × ({min(x):.2f} to {max(x):.2f})" for x in against.values())
     made = record.provenance
+    torch, cudnn_made, triton = map(record.version, ("torch", "cudnn", "triton"))
     note = (
-        f"`attention()`, forward, in TFLOP/s: bf16, 16,384 tokens, 2,048 numbers each. In the geometric mean {cudnn} as fast as\n"
-        f"cuDNN and {fa2} as FlashAttention-2, which PyTorch brings. Measured {made['date'][:10]} on an {made['device']} with\n"
-        f"torch {made['versions']['torch'].split('+')[0]} and triton {made['versions']['triton']} by `{made['command']}`, all in one run.\n"
-        + _limits(record)
+        "`attention()`, forward, in TFLOP/s: bf16, sequences of N tokens, 16,384 in all, 32 heads of 64 or 16 of 128. In the\n"
+        f"geometric mean {cudnn} as fast as cuDNN and {fa2} as FlashAttention-2, which PyTorch\n"
+        f"brings. Measured {made['date'][:10]} on an {made['device']} with torch {torch}, cuDNN {cudnn_made} "
+        f"and triton {triton} by `{made['command']}`, all in one run.\n" + _limits(record)
     )
     return "\n".join([note, "", *lines]) + "\n"
 
