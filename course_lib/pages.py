@@ -2,7 +2,7 @@
 
 A page is one file; with the fonts in assets it looks the same everywhere. Its clickable pictures work from file://, without a kernel
 and without a network; formulas are MathML; figures under sliders show their saved picture. Outputs are those saved in the notebook; a
-lecture that has clickable pictures is executed once more, because their data is not saved.
+lecture that has clickable pictures is executed once more, up to the last of them, because their data is not saved.
 """
 
 import argparse
@@ -73,6 +73,8 @@ def _clickable_outputs(path: Path, notebook: Any) -> None:
     if not wanted:
         return
     live = nbformat.read(path, as_version=4)
+    last = max(i for i, cell in enumerate(live.cells) if cell.id in {cell.id for cell in wanted})
+    live.cells = live.cells[: last + 1]
     os.environ["COURSE_PAGES"] = "1"
     try:
         NotebookClient(live, timeout=600, resources={"metadata": {"path": str(path.parent)}}).execute()
