@@ -109,7 +109,9 @@ def page_timeout() -> type[Exception]:
 
 def open_and_run(browser, lab: tuple[str, str], lecture: Path):
     address, token = lab
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    # One context for all lectures: JupyterLab's scripts are fetched and compiled once.
+    context = browser.contexts[0] if browser.contexts else browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
     page.set_default_timeout(60_000)
     page.goto(
         f"{address}/lab/workspaces/{lecture.stem}/tree/notebooks/{lecture.name}?token={token}", wait_until="networkidle"

@@ -196,19 +196,19 @@ def test_zeros_and_small_numbers() -> None:
     torch.testing.assert_close(L, torch.full_like(L, math.log(300)), atol=1e-4, rtol=0)
 
 
-def compiled_kernel(d: int, **options) -> compiled.Compiled:
-    x = torch.empty(1, 2, 1024, d, dtype=torch.bfloat16, device="meta")
-    return compiled.inspect(eight_bit.attention, x, x, x, **options)
+def compiled_kernels(*cases: tuple[int, dict[str, object]]) -> list[compiled.Compiled]:
+    """The compiler's report for each (head size, options)."""
+    meta = {d: torch.empty(1, 2, 1024, d, dtype=torch.bfloat16, device="meta") for d, _ in cases}
+    return compiled.inspect_all([(eight_bit.attention, (meta[d],) * 3, options) for d, options in cases])
 
 
-@pytest.mark.parametrize("d", [64, 128])
-@pytest.mark.parametrize("causal", [False, True])
-def test_the_hopper_kernel_compiles_as_it_should(d, causal) -> None:
+def test_the_hopper_kernel_compiles_as_it_should() -> None:
     """No spills, no waits added to wgmma, and in PTX P's numbers never leave their thread or are taken apart (no prmt)."""
-    found = compiled_kernel(d, causal=causal, kernel="Hopper")
-    assert found.kernel == "eight_bit_kernel"
-    assert (found.spilled_bytes, found.serialised_wgmma, found.count("prmt")) == (0, False, 0)
-    assert found.wgmma > 0
+    cases = [(d, {"causal": causal, "kernel": "Hopper"}) for d in (64, 128) for causal in (False, True)]
+    for case, found in zip(cases, compiled_kernels(*cases), strict=True):
+        assert found.kernel == "eight_bit_kernel", case
+        assert (found.spilled_bytes, found.serialised_wgmma, found.count("prmt")) == (0, False, 0), case
+        assert found.wgmma > 0, case
 
 
 def test_fp32_rows_are_rotated_without_spills() -> None:
@@ -218,7 +218,7 @@ def test_fp32_rows_are_rotated_without_spills() -> None:
 
 
 def test_permuted_keys_save_triton_the_exchange() -> None:
-    permuted, in_order = (compiled_kernel(128, kernel="Triton", permuted=p) for p in (True, False))
+    permuted, in_order = compiled_kernels(*((128, {"kernel": "Triton", "permuted": p}) for p in (True, False)))
     assert permuted.count("shfl") < in_order.count("shfl")
 
 

@@ -75,11 +75,41 @@ def test_after_a_kernel_the_language_is_the_compilers_again() -> None:
     assert torch.equal(run(), right)
 
 
+def test_types_are_looked_up_as_triton_does() -> None:
+    from triton.runtime import interpreter
+
+    names = (
+        "int1",
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+    )
+    for name in (*names, "float8e5", "float8e4nv"):
+        plain = getattr(tl, name)
+        for dtype in (
+            plain,
+            tl.block_type(plain, [4]),
+            tl.pointer_type(plain),
+            tl.block_type(tl.pointer_type(plain), [4]),
+        ):
+            assert interpreter._get_np_dtype(dtype) == interpreter._get_np_dtype.stock(dtype), dtype
+
+
 def test_it_is_changed_once() -> None:
     from triton.runtime import interpreter
 
-    from course_lib.kernels.interpreter import patch_the_language_once
+    from course_lib.kernels.interpreter import patch_the_language_once, remember_types
 
-    changed = interpreter._patch_lang
+    changed = interpreter._patch_lang, interpreter._get_np_dtype
     patch_the_language_once()
-    assert interpreter._patch_lang is changed
+    remember_types()
+    assert (interpreter._patch_lang, interpreter._get_np_dtype) == changed

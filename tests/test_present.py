@@ -11,10 +11,8 @@ from browsing import free_port, page_timeout, served
 
 from course_lib import notebooks, present, slides
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("present")]  # one JupyterLab for all of them
 LECTURES = [path.name[:2] for path in notebooks.lectures()]
-# Two groups, two JupyterLabs: the walks are among the longest tests.
-WALKED = [pytest.param(n, marks=pytest.mark.xdist_group(f"present {int(n) % 2}"), id=n) for n in LECTURES]
 LIVE = LECTURES if os.environ.get("COURSE_PRESENT_ALL") == "1" else ["05"]
 OPEN = ".jp-NotebookPanel:not(.lm-mod-hidden)"  # the lecture on the screen; those shown before it stay open behind it
 # Run in the page: what the screen shows, and the way to a cell: the arrow is clicked once it is alive, and the cell waited for.
@@ -147,14 +145,13 @@ def too_tall(shown: list[dict]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("number", WALKED)
+@pytest.mark.parametrize("number", LECTURES)
 def test_no_slide_is_taller_than_the_screen(show, number) -> None:
     shown = show(number).evaluate(WALK, steps(number))
     assert {index for now in shown for index in now["cells"].split(",")} == {"0", *(cell for cell, _ in steps(number))}
     assert not too_tall(shown)
 
 
-@pytest.mark.xdist_group("present 1")
 @pytest.mark.parametrize("number", LIVE)
 def test_a_lecture_is_presented_live(show, number) -> None:
     page = show(number)

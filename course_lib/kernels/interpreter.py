@@ -1,8 +1,25 @@
-"""Triton's interpreter, spared a detour: nearly twice as fast on kernels that call functions."""
+"""Triton's interpreter, spared two detours: nearly twice as fast on kernels that call functions."""
 
 from typing import Any
 
 from triton.runtime import interpreter as triton_interpreter
+
+
+def remember_types() -> None:
+    """Let each lookup of NumPy's type for one of Triton's build its table of all types once, and not every time."""
+    stock = getattr(triton_interpreter, "_get_np_dtype", None)
+    if stock is None or hasattr(stock, "stock"):
+        return
+    known: dict[str, Any] = {}
+
+    def numpy_type(dtype: Any) -> Any:
+        element = getattr(dtype, "element_ty", dtype) if dtype.is_block() else dtype
+        if element.name not in known:
+            known[element.name] = stock(element)
+        return known[element.name]
+
+    numpy_type.stock = stock  # type: ignore[attr-defined]
+    triton_interpreter._get_np_dtype = numpy_type
 
 
 def patch_the_language_once() -> None:
