@@ -34,9 +34,8 @@ def explorers_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Explorer]:
     cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code" and not is_exercise(c)]
     named = [re.sub(r"^explore\(", "figure = explore(", cell.source, flags=re.MULTILINE) for cell in cells]
     assert not definitions(named, {"figure"}).errors
-    monkeypatch.setitem(
-        style.RC, "figure.constrained_layout.use", False
-    )  # most of the time of a drawing; not looked at below
+    # The layout takes most of the time of a drawing; what is drawn below is not looked at.
+    monkeypatch.setitem(style.RC, "figure.constrained_layout.use", False)
     return made
 
 

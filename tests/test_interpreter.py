@@ -42,8 +42,7 @@ def stock(monkeypatch):
         return own(fn)
 
     monkeypatch.setattr(interpreter, "_patch_lang", counted)
-    yield calls, patch_the_language_once
-    monkeypatch.undo()
+    return calls, patch_the_language_once
 
 
 def run(times=10, fails=False) -> torch.Tensor:
@@ -79,28 +78,12 @@ def test_types_are_looked_up_as_triton_does() -> None:
     from triton.runtime import interpreter
 
     names = (
-        "int1",
-        "int8",
-        "uint8",
-        "int16",
-        "uint16",
-        "int32",
-        "uint32",
-        "int64",
-        "uint64",
-        "float16",
-        "bfloat16",
-        "float32",
-        "float64",
+        "int1 int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64 float8e5 float8e4nv"
     )
-    for name in (*names, "float8e5", "float8e4nv"):
+    for name in names.split():
         plain = getattr(tl, name)
-        for dtype in (
-            plain,
-            tl.block_type(plain, [4]),
-            tl.pointer_type(plain),
-            tl.block_type(tl.pointer_type(plain), [4]),
-        ):
+        pointer = tl.pointer_type(plain)
+        for dtype in (plain, tl.block_type(plain, [4]), pointer, tl.block_type(pointer, [4])):
             assert interpreter._get_np_dtype(dtype) == interpreter._get_np_dtype.stock(dtype), dtype
 
 

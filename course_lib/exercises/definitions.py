@@ -90,7 +90,7 @@ def _names(node: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
         part = todo.pop()
         todo += [constant for constant in part.co_consts if isinstance(constant, types.CodeType)]
         for step in dis.get_instructions(part):
-            if step.opname in ("LOAD_NAME", "LOAD_GLOBAL"):
+            if step.opname in ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"):
                 used.add(step.argval)
             elif step.opname == "STORE_GLOBAL" or (step.opname == "STORE_NAME" and part is code):
                 bound.add(step.argval)
