@@ -87,12 +87,74 @@ def test_types_are_looked_up_as_triton_does() -> None:
             assert interpreter._get_np_dtype(dtype) == interpreter._get_np_dtype.stock(dtype), dtype
 
 
+def test_blocks_and_tensors_are_made_as_triton_makes_them() -> None:
+    core = tl.core
+    shapes = ([4], [1, 16], [core.constexpr(4), 16], core.tuple([2, core.constexpr(8)]))
+    elements = (tl.float16, tl.int32, tl.pointer_type(tl.float16), tl.pointer_type(tl.float16, const=True))
+    for types in ([tl.block_type(element, shape) for element in elements for shape in shapes], elements):
+        for dtype in types * 2:
+            made, tensor = core.tensor("handle", dtype), core.tensor.__new__(core.tensor)
+            core.tensor.__init__.stock(tensor, "handle", dtype)
+            assert (made.handle, made.type, made.dtype) == ("handle", dtype, tensor.dtype)
+            assert (made.numel.value, [x.value for x in made.shape]) == (
+                tensor.numel.value,
+                [x.value for x in tensor.shape],
+            )
+            assert vars(made).keys() == vars(tensor).keys()
+            if dtype.is_block():
+                plain = core.block_type.__new__(core.block_type)
+                core.block_type.__init__.stock(plain, dtype.element_ty, list(dtype.shape))
+                assert (dtype.name, dtype.numel, list(dtype.shape)) == (plain.name, plain.numel, list(plain.shape))
+                assert dtype == plain
+                assert vars(dtype).keys() == vars(plain).keys()
+    const, plain = (tl.block_type(element, [4]) for element in elements[:1:-1])
+    assert (const.scalar.const, plain.scalar.const) == (True, False)
+    with pytest.raises(TypeError, match="0d block_type"):
+        tl.block_type(tl.float16, [])
+    with pytest.raises(ValueError, match="power of 2"):
+        tl.block_type(tl.float16, [3])
+
+
+@triton.jit
+def large_kernel(x_ptr, y_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    tl.store(y_ptr + tl.arange(0, 16), x * x + x)
+
+
+def test_integers_that_do_not_fit_wrap_around_as_in_tritons_own(monkeypatch) -> None:
+    import dataclasses
+
+    from triton.runtime.interpreter import interpreter_builder
+
+    x = torch.arange(16, dtype=torch.int32) << 27
+    outputs = []
+    for checked in (False, True):
+        monkeypatch.setattr(
+            interpreter_builder, "options", dataclasses.replace(interpreter_builder.options, sanitize_overflow=checked)
+        )
+        outputs.append(torch.empty_like(x))
+        large_kernel[(1,)](x, outputs[-1])
+    assert torch.equal(*outputs)
+    assert torch.equal(outputs[0], x * x + x)
+
+
 def test_it_is_changed_once() -> None:
     from triton.runtime import interpreter
 
-    from course_lib.kernels.interpreter import patch_the_language_once, remember_types
+    from course_lib.kernels.interpreter import speed_up
 
-    changed = interpreter._patch_lang, interpreter._get_np_dtype
-    patch_the_language_once()
-    remember_types()
-    assert (interpreter._patch_lang, interpreter._get_np_dtype) == changed
+    def changed() -> tuple:
+        core = tl.core
+        options = interpreter.interpreter_builder.options
+        return (
+            interpreter._patch_lang,
+            interpreter._get_np_dtype,
+            core.tensor.__init__,
+            core.block_type.__init__,
+            options,
+        )
+
+    once = changed()
+    assert not once[-1].sanitize_overflow
+    speed_up()
+    assert all(one is other for one, other in zip(changed(), once))

@@ -35,7 +35,6 @@ LOG2E = tl.constexpr(math.log2(math.e))
 aggregate = tl.core._aggregate  # the public name is still missing in 3.6 to 3.7
 
 if runtime.lane() == "interpreter":
-    from course_lib.kernels.interpreter import patch_the_language_once, remember_types
+    from course_lib.kernels.interpreter import speed_up
 
-    patch_the_language_once()
-    remember_types()
+    speed_up()

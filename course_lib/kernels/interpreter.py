@@ -1,8 +1,17 @@
-"""Triton's interpreter, spared two detours: nearly twice as fast on kernels that call functions."""
+"""Triton's interpreter, spared four detours: a third to a half of the time, and the same results bit for bit."""
 
+import dataclasses
 from typing import Any
 
 from triton.runtime import interpreter as triton_interpreter
+
+
+def speed_up() -> None:
+    """Apply all of them, once; where a version of Triton lacks what one of them replaces, that one is left out."""
+    patch_the_language_once()
+    remember_types()
+    remember_shapes()
+    skip_the_unread_check()
 
 
 def remember_types() -> None:
@@ -20,6 +29,52 @@ def remember_types() -> None:
 
     numpy_type.stock = stock  # type: ignore[attr-defined]
     triton_interpreter._get_np_dtype = numpy_type
+
+
+def remember_shapes() -> None:
+    """Let the type of a block and a tensor take what depends on their shape alone from the first of that shape.
+
+    Each operation of a kernel makes several of both, and spends more on wrapping the numbers of their shapes than NumPy
+    does on the operation.
+    """
+    from triton.language import core
+
+    if hasattr(core.tensor.__init__, "stock"):
+        return
+    block_type, tensor = core.block_type.__init__, core.tensor.__init__
+    types: dict[Any, dict[str, Any]] = {}
+    tensors: dict[str, dict[str, Any]] = {}
+
+    def make_type(self: Any, element_ty: Any, shape: Any) -> None:
+        if element_ty.is_ptr():  # not told apart by its name
+            block_type(self, element_ty, shape)
+            return
+        key = element_ty.name, *[getattr(size, "value", size) for size in shape]
+        if key in types:
+            vars(self).update(types[key])
+        else:
+            block_type(self, element_ty, shape)
+            types[key] = dict(vars(self))
+
+    def make_tensor(self: Any, handle: Any, type: Any) -> None:
+        if type.name in tensors:
+            vars(self).update(tensors[type.name], handle=handle, type=type, dtype=type.scalar)
+        else:
+            tensor(self, handle, type)
+            tensors[type.name] = {
+                name: value for name, value in vars(self).items() if name not in ("handle", "type", "dtype")
+            }
+
+    make_type.stock, make_tensor.stock = block_type, tensor  # type: ignore[attr-defined]
+    core.block_type.__init__, core.tensor.__init__ = make_type, make_tensor
+
+
+def skip_the_unread_check() -> None:
+    """Leave out the check of each sum and product of integers for overflow: only a debug build reads its result."""
+    builder: Any = getattr(triton_interpreter, "interpreter_builder", None)
+    options: Any = getattr(builder, "options", None)
+    if getattr(options, "sanitize_overflow", False) and not getattr(options, "debug", True):
+        builder.options = dataclasses.replace(options, sanitize_overflow=False)
 
 
 def patch_the_language_once() -> None:
