@@ -28,13 +28,14 @@ const shown = () => {
     right: Math.max(...boxes.map(box => box.right)),
   };
 };
-const until = async (found, tries = 400) => {
+const until = async (found, tries = 1000) => {
   for (let i = 0; i < tries; i++) {
     const now = found();
     if (now) return now;
-    await new Promise(done => setTimeout(done, 25));
+    await new Promise(done => setTimeout(done, 10));
   }
 };
+const drawn = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)));
 const active = () =>
   document.querySelector('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-mod-active')?.dataset.windowedListIndex;
 const walk = async ([cell, way]) => {
@@ -43,7 +44,8 @@ const walk = async ([cell, way]) => {
   if (!arrow) throw Error(`no way ${way} to cell ${cell}`);
   arrow.click();
   if (!await until(() => active() === cell)) throw Error(`${way} to cell ${cell} ended at ${active()}`);
-  await new Promise(done => setTimeout(done, 60));
+  await drawn();
+  await drawn();
   return shown();
 };
 """
@@ -53,7 +55,7 @@ WALK_BACK = f"""async () => {{ {SCREEN}
   for (let i = 0; i < 200 && active() !== '0'; i++) {{
     const from = active();
     (alive('back') ?? alive('up'))?.click();
-    await until(() => active() !== from, 20);
+    await until(() => active() !== from, 50);
   }}
   if (active() !== '0') throw Error(`no way back from cell ${{active()}}`);
 }}"""
