@@ -26,9 +26,8 @@ export IPYTHONDIR := $(KEPT)/ipython
 export MPLCONFIGDIR := $(KEPT)/matplotlib
 endif
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
-# Three workers: each computes on one core, and those with a browser wait for much. Threads that wait for one another on a busy
-# machine made some cells twenty times slower.
-TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 3 -q
+# Two workers: each computes on one core. Threads that wait for one another on a busy machine made some cells twenty times slower.
+TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 -q
 NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
 
 .PHONY: help

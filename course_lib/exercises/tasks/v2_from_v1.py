@@ -24,7 +24,7 @@ for start in range(0, K.data.shape[0], block_n):  # V1; at first O = 0, l = 0, m
             with memory.scope("queries"):
                 q, o, l_i, m_i = (memory.load(x[rows]) for x in (Q, O, l, m))
                 s = q @ k.T / math.sqrt(q.shape[1])
-                m_new = torch.maximum(m_i, s.amax(dim=1))
+                m_new = torch.maximum(m_i, s.amax(dim=1))  # the paper takes p from s.amax alone, and corrects p @ v, too
                 p, factor = torch.exp(s - m_new[:, None]), torch.exp(m_i - m_new)
                 l_new = l_i * factor + p.sum(dim=1)
                 memory.store(O[rows], (o * (l_i * factor)[:, None] + p @ v) / l_new[:, None])
