@@ -2,7 +2,7 @@
 
     inspect(flash_online, matrix(1024, 64), matrix(1024, 64), matrix(1024, 64), block_m=128, arch=90)
 
-The launcher runs in a child process in which every kernel launch is caught and compiled for sm_80 or sm_90 instead of
+The launcher runs in a process of its own (forge.py) in which every kernel launch is caught and compiled for sm_80 or sm_90 instead of
 run. Only shapes and dtypes matter, so the tensors may be on the meta device: ``matrix`` makes one. Answers are cached.
 """
 
@@ -12,9 +12,7 @@ import io
 import json
 import os
 import pickle
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -23,7 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course_lib import assembly, checks, data, runtime
+from course_lib import assembly, checks, data, forge, runtime
 from course_lib.assembly import CompileError
 
 ARCHITECTURES = {80: "A100", 90: "H100 and H200"}
@@ -154,15 +152,11 @@ def _modules(name: str, found: frozenset[str] = frozenset()) -> frozenset[str]:
 
 def _compile_in_child(calls: Sequence[Any], arch: int) -> list[Any]:
     plain = [(f, [_meta(x) for x in args], {k: _meta(x) for k, x in kwargs.items()}) for f, args, kwargs in calls]
-    with tempfile.TemporaryDirectory() as folder:
-        question, answer = Path(folder) / "calls", Path(folder) / "answer"
-        question.write_bytes(pickle.dumps((plain, arch)))
-        environment = os.environ | {"TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": "", "TRITON_DUMP_PTXAS_LOG": "1"}
-        command = [sys.executable, "-m", "course_lib.compiled", str(question), str(answer)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise CompileError(done.stderr.strip()[-2000:])
-        return pickle.loads(answer.read_bytes())
+    environment = os.environ | {"TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": "", "TRITON_DUMP_PTXAS_LOG": "1"}
+    try:
+        return forge.result(_child, pickle.dumps(plain), arch, environment=environment)
+    except forge.ForgeError as error:
+        raise CompileError(str(error)) from None
 
 
 def _meta(x: Any) -> Any:
@@ -171,7 +165,7 @@ def _meta(x: Any) -> Any:
     return x.to("meta") if isinstance(x, torch.Tensor) else x
 
 
-def _child(question: Path, answer: Path) -> None:
+def _child(question: bytes, arch: int) -> list[Any]:
     # The kernels are to be compiled although no GPU is there, on tensors that hold no numbers.
     runtime.lane = lambda: "GPU"  # type: ignore[assignment]
     runtime.device = lambda: torch.device("meta")
@@ -183,9 +177,7 @@ def _child(question: Path, answer: Path) -> None:
         return lambda *args, **options: caught.append((kernel, args, options))
 
     triton.runtime.jit.JITFunction.__getitem__ = catch
-    from course_lib import compiled as library
-
-    calls, arch = pickle.loads(question.read_bytes())
+    calls = pickle.loads(question)  # imports the kernels
     runtime.architecture = lambda device=None: arch  # type: ignore[assignment]
     runtime.multiprocessors = lambda device=None: data.gpu("A100-80" if arch == 80 else "H200").sms  # type: ignore[assignment]
     results: list[Any] = []
@@ -195,11 +187,11 @@ def _child(question: Path, answer: Path) -> None:
             launcher(*args, **kwargs)
             if not caught:
                 raise ValueError(f"launcher is {launcher.__name__}, which launched no kernel; pass one that does")
-            results.append(library._compile(*caught[-1], arch))
+            results.append(_compile(*caught[-1], arch))
         except Exception as error:
-            plain = isinstance(error, ValueError | TypeError | library.CompileError)
-            results.append(error if plain else library.CompileError(f"{type(error).__name__}: {error}"))
-    answer.write_bytes(pickle.dumps(results))
+            plain = isinstance(error, ValueError | TypeError | CompileError)
+            results.append(error if plain else CompileError(f"{type(error).__name__}: {error}"))
+    return results
 
 
 def _descriptor(value: Any) -> str:
@@ -264,7 +256,3 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
         instructions=dict(sorted(opcodes.items())),
         seconds=round(seconds, 2),
     )
-
-
-if __name__ == "__main__":
-    _child(Path(sys.argv[1]), Path(sys.argv[2]))
