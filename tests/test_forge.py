@@ -103,3 +103,12 @@ def test_a_server_ends_with_its_asker() -> None:
             time.sleep(0.1)
         else:
             pytest.fail("the server is still there")
+
+
+def test_an_idle_server_ends() -> None:
+    code = "import sys; from course_lib import forge; forge.IDLE, sys.argv = 0.2, ['forge']; forge._serve()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as server:
+        try:
+            assert server.wait(timeout=20) == 0
+        finally:
+            server.kill()
