@@ -38,11 +38,9 @@ def call(function: Callable[..., Any], case: Case) -> Any:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise. Cases stand from the smallest to the largest; the first that fails is shown to the student.
+    """One exercise, as its module of ``tasks`` describes it. What it is checked by lies in ``oracles``.
 
     asked: Markdown. stub: the code cell up to the call of ``check``; it defines ``name`` with the body ``...``. level: 1 to 3.
-    expected(*args): the right result by other means than the solution (float64, brute force, a closed form).
-    wrong: the known bugs, diagnosis -> a function that has it. A diagnosis ends the sentence "this is what you get …".
     run(function, case): calls the function; for kernels, launches it. tolerance: of numbers, relative to the largest
     expected one. parts: names of the parts where a result is a tuple. remark(case, result): a reason to reject what is right
     but not what was asked (bytes moved, say), or ''. arguments: names of a case's arguments where they are not the function's.
@@ -57,16 +55,30 @@ class Exercise:
     minutes: int
     asked: str
     stub: str
-    cases: Callable[[], Iterable[Case]]
-    expected: Callable[..., Any]
     hints: tuple[str, str, str]
-    wrong: Mapping[str, Callable[..., Any]]
     run: Callable[[Callable[..., Any], Case], Any] = call
     tolerance: float = 1e-5
     parts: tuple[str, ...] = ()
     remark: Callable[[Case, Any], str] = field(default=lambda case, result: "")
     arguments: tuple[str, ...] = ()
     compiles: Mapping[str, str | int] = field(default_factory=dict)
+
+    @property
+    def _oracle(self) -> Any:
+        return importlib.import_module(f"course_lib.exercises.oracles.{self.name}")
+
+    def cases(self) -> Iterable[Case]:
+        """From the smallest to those that wrong answers do not survive; the first that fails is shown to the student."""
+        return self._oracle.cases()
+
+    def expected(self, *args: Any) -> Any:
+        """The right result by other means than the solution (float64, brute force, a closed form)."""
+        return self._oracle.expected(*args)
+
+    @property
+    def wrong(self) -> Mapping[str, Callable[..., Any]]:
+        """The known bugs, diagnosis -> a function that has it. A diagnosis ends the sentence "this is what you get …"."""
+        return self._oracle.WRONG
 
     @property
     def solution(self) -> Solution:
