@@ -3,7 +3,9 @@
 Each check raises before anything is computed, and its message names the argument, what was given and what to pass.
 """
 
-from collections.abc import Sequence
+import math
+import numbers
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,10 +13,44 @@ import torch
 
 def positive_int(name: str, value: Any) -> int:
     """Return ``value`` if it is an integer of at least 1, else raise TypeError or ValueError."""
+    return whole(name, value, 1)
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return ``value`` if it is an integer from ``least`` to ``most`` (None: any), else raise TypeError or ValueError."""
+    wanted = f"pass a whole number {f'of at least {least}' if most is None else f'from {least:,} to {most:,}'}"
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); pass a whole number of at least 1")
-    if value < 1:
-        raise ValueError(f"{name} is {value}; pass a whole number of at least 1")
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); {wanted}")
+    if value < least or (most is not None and value > most):
+        raise ValueError(f"{name} is {value}; {wanted}")
+    return value
+
+
+def number(name: str, value: Any, least: float = -math.inf, above: float = -math.inf) -> float:
+    """Return ``value`` as a float if it is a finite real number within the bounds, else raise TypeError or ValueError."""
+    bound = f" of at least {least:g}" if least > -math.inf else f" above {above:g}" if above > -math.inf else ""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); pass a finite number{bound}")
+    try:
+        found = float(value)
+    except OverflowError:  # a whole number or a fraction beyond all floats
+        found = math.inf
+    if not (math.isfinite(found) and found >= least and found > above):
+        raise ValueError(f"{name} is {value}; pass a finite number{bound}")
+    return found
+
+
+def function(name: str, value: Any) -> Callable[..., Any]:
+    """Return ``value`` if it can be called, else raise TypeError."""
+    if not callable(value):
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); pass a function")
+    return value  # type: ignore[no-any-return]
+
+
+def truth(name: str, value: Any) -> bool:
+    """Return ``value`` if it is True or False, else raise TypeError."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); pass True or False")
     return value
 
 
