@@ -137,6 +137,11 @@ def colour(name: str) -> str:
     return ALGORITHM.get(key) or FORMAT.get(key) or GREY
 
 
+def shade(tensor: str) -> str:
+    """The colour of a tensor, the same throughout the course; grey for one that has none of its own."""
+    return TENSOR.get(tensor, GREY)
+
+
 RC: Any = {
     "figure.dpi": 110,
     "figure.constrained_layout.use": True,

@@ -19,10 +19,10 @@ from course_lib.style import (
     ORANGE,
     RED,
     SKY,
-    TENSOR,
     bar_places,
     bytes_text,
     kind_label,
+    shade,
 )
 
 
@@ -73,23 +73,20 @@ def trace(ax: Axes, memory: Memory) -> Axes:
     A hatched bar is a load of a tile that was loaded before.
     """
     moves = [event for event in memory.trace if event.op in ("load", "store")]
-    loaded, twice = set(), False
-    for i, event in enumerate(moves):
+    if not moves:
+        raise ValueError("memory has no loads and stores; pass that of an algorithm's run, for example run.memory")
+    loaded, again = set(), []
+    for event in moves:
         tile = (event.tensor, event.rows, event.cols)
-        again = event.op == "load" and tile in loaded
-        look: dict[str, Any] = {
-            "color": TENSOR[event.tensor],
-            "hatch": "///" if again else "",
-            "edgecolor": "white",
-            "lw": 0,
-        }
-        ax.bar(i, event.bytes if event.op == "store" else -event.bytes, width=0.9, **look)
+        again.append(event.op == "load" and tile in loaded)
         if event.op == "load":
             loaded.add(tile)
-        twice = twice or again
+    heights = [event.bytes if event.op == "store" else -event.bytes for event in moves]
+    look: dict[str, Any] = {"color": [shade(event.tensor) for event in moves], "edgecolor": "white", "lw": 0}
+    ax.bar(range(len(moves)), heights, width=0.9, hatch=["///" if twice else "" for twice in again], **look)
     for name in dict.fromkeys(event.tensor for event in moves):
-        ax.bar(0, 0, color=TENSOR[name], label=name)
-    if twice:
+        ax.bar(0, 0, color=shade(name), label=name)
+    if any(again):
         ax.bar(0, 0, color="#999999", hatch="///", edgecolor="white", lw=0, label="loaded\nbefore")
     starts = [i for i, e in enumerate(moves) if i == 0 or e.scope[:1] != moves[i - 1].scope[:1]]
     end, raised = 0.0, False
@@ -114,7 +111,7 @@ def tile_budget(ax: Axes, tiles: Mapping[str, int], room: int) -> str:
     """Tiles of the given bytes side by side against the bytes of SRAM that there are; returns the sum in words."""
     end = 0.0
     for name, size in tiles.items():
-        ax.barh(0, size / 1024, left=end, color=TENSOR[name], edgecolor="white", label=name)
+        ax.barh(0, size / 1024, left=end, color=shade(name), edgecolor="white", label=name)
         end += size / 1024
     ax.axvline(room / 1024, color=BLACK, ls="--", label="room")
     ax.set(xlabel="KiB of SRAM", xlim=(0, max(end, room / 1024) * 1.05))
@@ -127,8 +124,8 @@ def tile_budget(ax: Axes, tiles: Mapping[str, int], room: int) -> str:
 def score_size(ax: Axes, n: int, bytes_per_element: int, gpu: Gpu) -> Axes:
     """The size of the score matrix S [n, n] over n, with the GPU's SRAM and HBM as lines and the chosen n as a dot."""
     lengths = [2**p for p in range(7, 18)]
-    ax.plot(lengths, [m * m * bytes_per_element for m in lengths], color=TENSOR["S"], label="S, one head")
-    ax.plot([n], [n * n * bytes_per_element], "o", color=TENSOR["S"], ms=12)
+    ax.plot(lengths, [m * m * bytes_per_element for m in lengths], color=shade("S"), label="S, one head")
+    ax.plot([n], [n * n * bytes_per_element], "o", color=shade("S"), ms=12)
     ax.annotate(
         bytes_text(n * n * bytes_per_element),
         (n, n * n * bytes_per_element),
@@ -179,7 +176,7 @@ def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic], kind: str = "model")
             for name, size in part.items():
                 label = None if (name, hatch) in seen else f"{name} written" if hatch else f"{name} read"
                 seen.add((name, hatch))
-                ax.barh(y, size / 1e6, left=left, color=TENSOR[name], hatch=hatch, edgecolor="white", lw=0, label=label)
+                ax.barh(y, size / 1e6, left=left, color=shade(name), hatch=hatch, edgecolor="white", lw=0, label=label)
                 left += size / 1e6
     ax.set_yticks(range(len(traffics)), list(traffics))
     ax.invert_yaxis()
