@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from course_lib import plots, style
+from course_lib import checks, plots, style
 from course_lib.algorithms import Run
 from course_lib.memory import Event, HBMTensor, Memory, TraceTooLongError, View, at_most
 from course_lib.widgets.clickable import Clickable, module
@@ -23,6 +23,7 @@ _WORK = {
     "divide": "1 / l",
     "rescale": "correct what was summed before",
 }
+_LONGEST = 4_096
 Cuts = dict[str, tuple[list[int], list[int]]]  # for each tensor the first rows and first columns of its tiles
 
 
@@ -40,6 +41,11 @@ class TileExplorer(Clickable):
     def __init__(self, algorithms: Mapping[str, Callable[..., Run]], *tensors: torch.Tensor, **options: Any):
         if not algorithms:
             raise ValueError("algorithms is empty; pass at least one, for example {'tiled': algorithms.tiled_matmul}")
+        for name, algorithm in checks.entries("algorithms", algorithms, most=8).items():
+            checks.function(f"algorithms[{name!r}]", algorithm)
+        for i, x in enumerate(tensors):
+            if isinstance(x, torch.Tensor) and max(x.shape, default=0) > _LONGEST:
+                raise ValueError(f"tensor {i} is {list(x.shape)}; pass at most {_LONGEST:,} rows and columns")
         self.runs: dict[str, Run] = {}
         for name, algorithm in algorithms.items():
             try:
