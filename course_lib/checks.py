@@ -5,10 +5,21 @@ Each check raises before anything is computed, and its message names the argumen
 
 import math
 import numbers
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+
+
+def shown(value: Any) -> str:
+    """``value`` as text for a message, cut short; of a tensor and of an int with too many digits, the type."""
+    if isinstance(value, torch.Tensor):
+        return f"<{type(value).__name__}>"
+    try:
+        return reprlib.repr(value)
+    except Exception:  # an int of more than 4,300 digits, or a repr of somebody else's
+        return f"<{type(value).__name__}>"
 
 
 def positive_int(name: str, value: Any) -> int:
@@ -20,9 +31,9 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Return ``value`` if it is an integer from ``least`` to ``most`` (None: any), else raise TypeError or ValueError."""
     wanted = f"pass a whole number {f'of at least {least}' if most is None else f'from {least:,} to {most:,}'}"
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); {wanted}")
+        raise TypeError(f"{name} is {shown(value)} ({type(value).__name__}); {wanted}")
     if value < least or (most is not None and value > most):
-        raise ValueError(f"{name} is {value}; {wanted}")
+        raise ValueError(f"{name} is {shown(value)}; {wanted}")
     return value
 
 
@@ -30,68 +41,27 @@ def number(name: str, value: Any, least: float = -math.inf, above: float = -math
     """Return ``value`` as a float if it is a finite real number within the bounds, else raise TypeError or ValueError."""
     bound = f" of at least {least:g}" if least > -math.inf else f" above {above:g}" if above > -math.inf else ""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); pass a finite number{bound}")
+        raise TypeError(f"{name} is {shown(value)} ({type(value).__name__}); pass a finite number{bound}")
     try:
         found = float(value)
     except OverflowError:  # a whole number or a fraction beyond all floats
         found = math.inf
     if not (math.isfinite(found) and found >= least and found > above):
-        raise ValueError(f"{name} is {value}; pass a finite number{bound}")
+        raise ValueError(f"{name} is {shown(value)}; pass a finite number{bound}")
     return found
-
-
-def floats(
-    name: str,
-    values: Any,
-    length: int | None = None,
-    least: float = -math.inf,
-    above: float = -math.inf,
-    most: int = 100_000,
-) -> list[float]:
-    """A sequence, array or vector of finite numbers as a list, else TypeError or ValueError.
-
-    It must not be empty, and has ``length`` numbers if that is given, ``most`` at most; bounds as for ``number``.
-    """
-    if not hasattr(values, "__len__") or isinstance(values, str | bytes | Mapping):
-        raise TypeError(f"{name} is {values!r} ({type(values).__name__}); pass a list of numbers")
-    wanted = f"pass {length}" if length is not None else f"pass 1 to {most:,}"
-    if len(values) != length if length is not None else not 1 <= len(values) <= most:
-        raise ValueError(f"{name} has {len(values):,} numbers; {wanted}")
-    plain = values.tolist() if hasattr(values, "tolist") else values
-    return [number(f"{name}[{i}]", value, least, above) for i, value in enumerate(plain)]
-
-
-def entries(name: str, values: Any, most: int = 1_000) -> Mapping[str, Any]:
-    """Return ``values`` if it is a mapping of 1 to ``most`` names to something, else raise TypeError or ValueError."""
-    if not isinstance(values, Mapping):
-        raise TypeError(f"{name} is {values!r} ({type(values).__name__}); pass a dictionary by names")
-    if not 1 <= len(values) <= most:
-        raise ValueError(f"{name} has {len(values):,} entries; pass 1 to {most:,}")
-    for key in values:
-        if not isinstance(key, str):
-            raise TypeError(f"{name} has the key {key!r} ({type(key).__name__}); pass names")
-    return values
-
-
-def axes(given: Any, count: int) -> Sequence[Any]:
-    """Return ``given`` if it holds ``count`` axes of matplotlib, else raise TypeError."""
-    if not isinstance(given, Sequence) or len(given) != count:
-        found = len(given) if hasattr(given, "__len__") else type(given).__name__
-        raise TypeError(f"axes is {found}; pass {count} axes in a list, as style.render(…, axes=(1, {count})) does")
-    return given
 
 
 def function(name: str, value: Any) -> Callable[..., Any]:
     """Return ``value`` if it can be called, else raise TypeError."""
     if not callable(value):
-        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); pass a function")
+        raise TypeError(f"{name} is {shown(value)} ({type(value).__name__}); pass a function")
     return value  # type: ignore[no-any-return]
 
 
 def truth(name: str, value: Any) -> bool:
-    """Return ``value`` if it is True or False, else raise TypeError."""
+    """Return ``value`` if it is True or False, else raise TypeError: 'no' would count as true."""
     if not isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); pass True or False")
+        raise TypeError(f"{name} is {shown(value)} ({type(value).__name__}); pass True or False")
     return value
 
 
@@ -204,3 +174,44 @@ def grouped_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         raise ValueError(
             f"q is {list(q.shape)} but k is {list(k.shape)}; batch and head size must be equal, q's heads a multiple of k's"
         )
+
+
+def floats(
+    name: str,
+    values: Any,
+    length: int | None = None,
+    least: float = -math.inf,
+    above: float = -math.inf,
+    most: int = 100_000,
+) -> list[float]:
+    """A sequence, array or vector of finite numbers as a list, else TypeError or ValueError.
+
+    It must not be empty, and has ``length`` numbers if that is given, ``most`` at most; bounds as for ``number``.
+    """
+    if not hasattr(values, "__len__") or isinstance(values, str | bytes | Mapping):
+        raise TypeError(f"{name} is {shown(values)} ({type(values).__name__}); pass a list of numbers")
+    wanted = f"pass {length}" if length is not None else f"pass 1 to {most:,}"
+    if len(values) != length if length is not None else not 1 <= len(values) <= most:
+        raise ValueError(f"{name} has {len(values):,} numbers; {wanted}")
+    plain = values.tolist() if hasattr(values, "tolist") else values
+    return [number(f"{name}[{i}]", value, least, above) for i, value in enumerate(plain)]
+
+
+def entries(name: str, values: Any, most: int = 1_000) -> Mapping[str, Any]:
+    """Return ``values`` if it is a mapping of 1 to ``most`` names to something, else raise TypeError or ValueError."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{name} is {shown(values)} ({type(values).__name__}); pass a dictionary by names")
+    if not 1 <= len(values) <= most:
+        raise ValueError(f"{name} has {len(values):,} entries; pass 1 to {most:,}")
+    for key in values:
+        if not isinstance(key, str):
+            raise TypeError(f"{name} has the key {shown(key)} ({type(key).__name__}); pass names")
+    return values
+
+
+def axes(given: Any, count: int) -> Sequence[Any]:
+    """Return ``given`` if it holds ``count`` axes of matplotlib, else raise TypeError."""
+    if not isinstance(given, Sequence) or len(given) != count:
+        found = len(given) if hasattr(given, "__len__") else type(given).__name__
+        raise TypeError(f"axes is {found}; pass {count} axes in a list, as style.render(…, axes=(1, {count})) does")
+    return given

@@ -111,10 +111,6 @@ class HBMTensor:
         return View(self, rows, cols)
 
     def _range(self, part: int | slice, length: int, what: str) -> tuple[int, int]:
-        if not isinstance(part, int | slice) or isinstance(part, bool):
-            raise TypeError(
-                f"{what} of {self.name} is {part!r}; pass a whole number or a range, for example {self.name}[0:64]"
-            )
         if isinstance(part, int):
             part = slice(part, part + 1)
         start, stop = part.start or 0, length if part.stop is None else min(part.stop, length)

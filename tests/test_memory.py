@@ -151,7 +151,6 @@ def test_table_shows_bytes_and_passes() -> None:
             ValueError,
             r"the tile has shape \[3, 2\] but A\[0:2, 0:2\] has \[2, 2\]",
         ),
-        (lambda m, a: m.load(a[1.5]), TypeError, r"rows of A is 1.5; pass a whole number or a range"),
         (lambda m, a: m.work(float("nan"), "matmul"), TypeError, "flops is nan"),
         (
             lambda m, a: m.hbm_empty("S", (2**16, 2**16)),
