@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from course_lib import runtime
+from course_lib import checks, runtime
 from course_lib.cost import Traffic
 
 # Arguments of our kernels are named after the papers' matrices: q_ptr is Q. Vectors keep their small letters.
@@ -188,6 +188,7 @@ def operations(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[
 
 
 def _listen(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Listener:
+    checks.function("launcher", launcher)
     runtime.require_kernels()
     if version("triton").startswith("3.6"):
         raise runtime.KernelsUnavailableError(

@@ -98,7 +98,8 @@ def relative_steps(ax: Axes, names: Sequence[str], x: float) -> str:
 
     The axis is cut at 1e±12: fp32, tf32 and bf16 go on to 1e±38. Returns which formats hold a number of magnitude x to 1 %.
     """
-    x = checks.number("x", x, above=0)
+    if not 1e-12 <= checks.number("x", x) <= 1e12:
+        raise ValueError(f"x is {x}; pass a magnitude that is on the axis, 1e-12 to 1e12")
     for name in names:
         f = format_of(name)
         xs = [f.smallest, f.smallest_normal, f.largest]
