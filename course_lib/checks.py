@@ -65,6 +65,13 @@ def truth(name: str, value: Any) -> bool:
     return value
 
 
+def text(name: str, value: Any) -> str:
+    """Return ``value`` if it is a string, else raise TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {shown(value)} ({type(value).__name__}); pass text")
+    return value
+
+
 def one_of(name: str, value: Any, choices: Sequence[Any]) -> Any:
     """Return ``value`` if it is one of ``choices``, else raise ValueError listing them."""
     if value not in choices:
