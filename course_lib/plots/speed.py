@@ -191,7 +191,13 @@ def grouped_bars(
     checks.several("groups", groups, most=1_000)
     checks.truth("log", log)
     for name, values in checks.entries("series", series, most=100).items():
-        checks.floats(f"series[{name!r}]", values, length=len(groups), least=0, above=0 if log else -math.inf)
+        checks.floats(
+            f"series[{name!r}]",
+            values,
+            length=len(groups),
+            above=0 if log else -math.inf,
+            least=-math.inf if log else 0,
+        )
     for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series))):
         ax.bar(at, values, width, color=colour(name), label=name)
     ax.set_xticks(range(len(groups)), list(groups))
