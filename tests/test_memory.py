@@ -137,7 +137,7 @@ def test_table_shows_bytes_and_passes() -> None:
             ValueError,
             "kind is 'softmaks'; choose one of 'matmul', 'softmax', 'exp'",
         ),
-        (lambda m, a: m.work(-5, "exp"), ValueError, "flops is -5; pass a number of at least 0"),
+        (lambda m, a: m.work(-5, "exp"), ValueError, "flops is -5; pass a whole number of at least 0"),
         (lambda m, a: m.hbm_empty("B", (2, 0)), ValueError, "shape of B is 0"),
         (lambda m, a: m.hbm_empty("B", (2, 2, 2)), ValueError, r"shape of B is \[2, 2, 2\]"),
         (lambda m, a: m.load(a), TypeError, r"got a HBMTensor; pass a part of an HBM tensor, for example Q\[0:64\]"),
