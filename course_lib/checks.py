@@ -6,7 +6,7 @@ Each check raises before anything is computed, and its message names the argumen
 import math
 import numbers
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -253,3 +253,44 @@ def grouped_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         raise ValueError(
             f"q is {list(q.shape)} but k is {list(k.shape)}; batch and head size must be equal, q's heads a multiple of k's"
         )
+
+
+def floats(
+    name: str,
+    values: Any,
+    length: int | None = None,
+    least: float = -math.inf,
+    above: float = -math.inf,
+    most: int = 100_000,
+) -> list[float]:
+    """A sequence, array or vector of finite numbers as a list, else TypeError or ValueError.
+
+    It must not be empty, and has ``length`` numbers if that is given, ``most`` at most; bounds as for ``number``.
+    """
+    if not hasattr(values, "__len__") or isinstance(values, str | bytes | Mapping):
+        raise TypeError(f"{name} is {shown(values)} ({type(values).__name__}); pass a list of numbers")
+    wanted = f"pass {length}" if length is not None else f"pass 1 to {most:,}"
+    if len(values) != length if length is not None else not 1 <= len(values) <= most:
+        raise ValueError(f"{name} has {len(values):,} numbers; {wanted}")
+    plain = values.tolist() if hasattr(values, "tolist") else values
+    return [number(f"{name}[{i}]", value, least, above) for i, value in enumerate(plain)]
+
+
+def entries(name: str, values: Any, most: int = 1_000) -> Mapping[str, Any]:
+    """Return ``values`` if it is a mapping of 1 to ``most`` names to something, else raise TypeError or ValueError."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{name} is {shown(values)} ({type(values).__name__}); pass a dictionary by names")
+    if not 1 <= len(values) <= most:
+        raise ValueError(f"{name} has {len(values):,} entries; pass 1 to {most:,}")
+    for key in values:
+        if not isinstance(key, str):
+            raise TypeError(f"{name} has the key {shown(key)} ({type(key).__name__}); pass names")
+    return values
+
+
+def axes(given: Any, count: int) -> Sequence[Any]:
+    """Return ``given`` if it holds ``count`` axes of matplotlib, else raise TypeError."""
+    if not isinstance(given, Sequence) or len(given) != count:
+        found = len(given) if hasattr(given, "__len__") else type(given).__name__
+        raise TypeError(f"axes is {found}; pass {count} axes in a list, as style.render(…, axes=(1, {count})) does")
+    return given

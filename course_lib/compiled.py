@@ -80,8 +80,12 @@ def inspect_all(
     calls: Sequence[tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]], arch: int = 90
 ) -> list[Compiled]:
     """As ``inspect`` for many (launcher, args, kwargs) at once: one child process compiles those that are not cached."""
-    runtime.require_kernels()
     checks.one_of("arch", arch, list(ARCHITECTURES))
+    for launcher, _, _ in calls:
+        checks.function("launcher", launcher)
+        if getattr(launcher, "__qualname__", "<lambda>") == "<lambda>" or launcher.__module__ not in sys.modules:
+            raise ValueError(f"launcher is {launcher!r}; pass a function of a module, which another process can import")
+    runtime.require_kernels()
     keys = [_key(launcher, args, kwargs, arch) for launcher, args, kwargs in calls]
     cache = _read_cache()
     missing = [i for i, key in enumerate(keys) if key not in cache]

@@ -16,9 +16,11 @@ results that replace a tile of the same size, as they would in a kernel, need no
 """
 
 import contextlib
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
 from typing import Literal, get_args
@@ -31,10 +33,26 @@ from course_lib.tables import Table
 
 Op = Literal["load", "store", "tile", "free", "compute"]
 Kind = Literal["matmul", "softmax", "exp", "divide", "rescale"]
+MOST_BYTES = 2**32  # of one simulated HBM: this machine's memory has to hold it
+_most_events: ContextVar[int | None] = ContextVar("_most_events", default=None)
 
 
 class SRAMOverflow(MemoryError):  # noqa: N818 - says what happens; the name that the pages use
     """A tile does not fit; the message names what is resident, with sizes, and how much is missing."""
+
+
+class TraceTooLongError(ValueError):
+    """An algorithm did more than it was allowed to (``at_most``)."""
+
+
+@contextmanager
+def at_most(events: int) -> Iterator[None]:
+    """Inside ``with at_most(1000):`` every Memory raises TraceTooLongError instead of recording one event more than that."""
+    before = _most_events.set(checks.positive_int("events", events))
+    try:
+        yield
+    finally:
+        _most_events.reset(before)
 
 
 @dataclass(frozen=True)
@@ -129,23 +147,36 @@ class Memory:
         checks.float_tensor(checks.text("name", name), data)
         if not 1 <= data.dim() <= 2:
             raise ValueError(f"{name} has shape {list(data.shape)}; pass a vector [n] or a matrix [n, d]")
+        self._room(name, data.shape, data.dtype)
         return self._place(name, data.detach().clone())
 
     def hbm_empty(self, name: str, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> HBMTensor:
-        """Allocate an output in HBM. It holds NaN until stored to, so that a part left unwritten shows."""
+        """Allocate an output in HBM. It holds NaN until stored to, so that a part left unwritten shows.
+
+        Raises ValueError where all tensors would take more than MOST_BYTES, as this machine has to hold them.
+        """
         checks.text("name", name)
         if not isinstance(shape, list | tuple):
             raise TypeError(f"shape of {name} is {checks.shown(shape)}; pass [n] or [n, d]")
         if not 1 <= len(shape) <= 2:
             raise ValueError(f"shape of {name} is {list(shape)}; pass [n] or [n, d]")
         for size in shape:
-            checks.whole(f"shape of {name}", size, 1, most=checks.LARGEST_VIEW)
+            checks.positive_int(f"shape of {name}", size)
         checks.one_of("dtype", dtype, checks.FLOATS)
+        self._room(name, shape, dtype)
         return self._place(name, torch.full(tuple(shape), torch.nan, dtype=dtype))
 
-    def _place(self, name: str, data: torch.Tensor) -> HBMTensor:
+    def _room(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> None:
         if name in self.tensors:
             raise ValueError(f"HBM already holds a tensor named {name!r}; give each tensor its own name")
+        size, held = math.prod(shape) * dtype.itemsize, sum(_size(x.data) for x in self.tensors.values())
+        if size + held > MOST_BYTES:
+            raise ValueError(
+                f"{name} {list(shape)} takes {size:,} B, and HBM holds {held:,} B; the simulated HBM has {MOST_BYTES:,} B: "
+                "pass smaller matrices"
+            )
+
+    def _place(self, name: str, data: torch.Tensor) -> HBMTensor:
         self.tensors[name] = HBMTensor(self, name, data)
         return self.tensors[name]
 
@@ -298,7 +329,9 @@ class Memory:
     def _record(self, op: Op, tensor: str, view: View | None, size: int, flops: int = 0, kind: str = "") -> None:
         rows, cols = ((), ()) if view is None else (view.rows, view.cols)
         scope = tuple(name for name, _ in self._scopes)
-        step, resident = len(self.trace), self.resident_bytes
+        step, resident, most = len(self.trace), self.resident_bytes, _most_events.get()
+        if most is not None and step >= most:
+            raise TraceTooLongError(f"more than {most:,} events; pass smaller matrices or larger blocks")
         self.trace.append(Event(step, op, tensor, rows, cols, size, resident, scope, flops, kind, _algorithm_line()))
 
     def _count(self, kind: Kind) -> int:

@@ -28,6 +28,43 @@ def test_no_algorithm_beats_the_compulsory_traffic(n: int, d: int, block: int) -
         assert cost.flash_v2_traffic(n, d, block).total_bytes == least
 
 
+SIZE = st.integers(1, 90)
+
+
+@given(SIZE, SIZE, SIZE, st.booleans(), st.integers(1, 9))
+def test_the_closed_forms_are_the_sums_over_all_blocks(n, block_m, block_n, causal, split) -> None:
+    blocks = []  # rows, keys they meet, blocks of keys they meet
+    for start in range(0, n, block_m):
+        rows = min(block_m, n - start)
+        seen = [j for j in range(0, n, block_n) if not causal or j < start + rows]
+        blocks.append((rows, sum(min(block_n, n - j) for j in seen), len(seen)))
+    each = -(-len(blocks) // split)
+    programs = [max(keys for _, keys, _ in blocks[i : i + each]) for i in range(0, len(blocks), each)]
+    visits = sum(r * b for r, _, b in blocks)
+    v1 = cost.flash_v1_traffic(n, 3, block_n, block_m=block_m, causal=causal, split=split)
+    assert v1.reads == {"Q": 12 * visits, "K": 12 * sum(programs), "V": 12 * sum(programs)} | v1.writes
+    assert v1.writes == {"O": 12 * visits, "l": 4 * visits, "m": 4 * visits}
+    v2 = cost.flash_v2_traffic(n, 3, block_m, block_n=block_n, causal=causal)
+    assert v2.reads["K"] == v2.reads["V"] == 12 * sum(keys for _, keys, _ in blocks)
+    found = cost.attention_operations("V2", n, 3, block_m, block_n, causal)
+    assert found.exp == sum(r * keys for r, keys, _ in blocks) + visits
+    backward = cost.backward_traffic("two passes", n, 3, block_m, block_n, causal=causal)
+    assert backward.reads["Q"] == 12 * (visits + n)
+    assert backward.reads["K"] == 12 * (n + sum(keys for _, keys, _ in blocks))
+
+
+@pytest.mark.parametrize("n", [10**9, 10**18 + 1, 10**400])
+def test_the_closed_forms_are_exact_at_any_length_and_as_fast(n) -> None:
+    assert cost.flash_v1_traffic(n, 4, 1, block_m=1).reads["Q"] == 16 * n * n
+    assert cost.flash_v2_traffic(n, 4, 3).reads["K"] == 16 * n * -(-n // 3)
+    causal = cost.flash_v2_traffic(n, 4, 1, block_n=1, causal=True)
+    assert causal.reads["K"] == 16 * (n * (n + 1) // 2)
+    assert cost.attention_operations("V1", n, 4, 1, 1, causal=True).divide == n * (n + 1) // 2
+    assert cost.backward_traffic("keys outside", n, 4, 1, 1, causal=True).reads["Q"] == 16 * (n * (n + 1) // 2)
+    assert cost.tiled_matmul_traffic(n, n, n, 3, 3).reads["A"] == 4 * n * n * -(-n // 3)
+    assert cost.flash_v1_blocks(12 * n + 1, 3) == (3, n + 1)
+
+
 def test_block_sizes_of_the_paper() -> None:
     assert cost.flash_v1_blocks(24_576, 64) == (64, 96)
     assert cost.flash_v1_blocks(24_577, 64) == (64, 97)
@@ -81,6 +118,15 @@ def test_every_gpu_that_the_course_names_is_there() -> None:
         (lambda: cost.element_bytes("fp12"), ValueError, "dtype is 'fp12'; choose one of"),
         (lambda: cost.attention_flops(0, 64), ValueError, "n is 0; pass a whole number of at least 1"),
         (lambda: cost.attention_flops(8, 6.4), TypeError, "d is 6.4"),
+        (lambda: cost.flash_v1_traffic(8, 8, 4, causal="no"), TypeError, "causal is 'no'"),
+        (lambda: cost.flash_v2_traffic(8, 8, 4, block_n=4, causal="no"), TypeError, "causal is 'no'"),
+        (lambda: cost.flash_v2_traffic(8, 8, 4, lse=1), TypeError, r"lse is 1 \(int\); pass True or False"),
+        (lambda: cost.flash_v1_traffic(8, 8, 4, softmax=None), TypeError, "softmax is None"),
+        (lambda: cost.attention_operations("V1", 8, 8, 4, 4, "no"), TypeError, "causal is 'no'"),
+        (lambda: cost.backward_traffic("two passes", 8, 8, 4, 4, causal=0), TypeError, "causal is 0"),
+        (lambda: cost.flash_v1_traffic(8, 8, 4, block_m=4, split=0), ValueError, "split is 0"),
+        (lambda: cost.compulsory_traffic(8, 8).times(-1), ValueError, "count is -1"),
+        (lambda: cost.compulsory_traffic(8, 8).times(0.5), TypeError, "count is 0.5"),
         (lambda: cost.flash_v2_traffic(8, 8, -1), ValueError, "block_m is -1"),
         (lambda: cost.flash_v1_traffic(8, 8, 0), ValueError, "block_n is 0"),
         (lambda: cost.flash_v1_blocks(0, 8), ValueError, "sram_elements is 0"),

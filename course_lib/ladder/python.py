@@ -10,8 +10,25 @@ from course_lib.ladder.value import Value
 Rows = list[list[Any]]
 
 
+def _check(q: Rows, k: Rows, v: Rows) -> None:
+    """ValueError unless q [Nq, d], k [Nk, d] and v [Nk, dv] belong together; ``zip`` would cut off what does not."""
+    for name, rows in (("q", q), ("k", k), ("v", v)):
+        if not rows or not rows[0]:
+            raise ValueError(f"{name} is empty; pass at least one row of at least one number")
+        for i, row in enumerate(rows):
+            if len(row) != len(rows[0]):
+                raise ValueError(
+                    f"{name}[{i}] has {len(row)} numbers but {name}[0] has {len(rows[0])}; pass rows of one length"
+                )
+    if len(q[0]) != len(k[0]):
+        raise ValueError(f"q has rows of {len(q[0])} numbers but k of {len(k[0])}; they must be equal")
+    if len(k) != len(v):
+        raise ValueError(f"k has {len(k)} rows but v has {len(v)}; each key needs one value")
+
+
 def attention_values(q: Rows, k: Rows, v: Rows) -> Rows:
     """softmax(Q Kᵀ / √d) V on rows of Values."""
+    _check(q, k, v)
     scale = Value(1 / math.sqrt(len(q[0])))
     output = []
     for query in q:
@@ -26,6 +43,7 @@ def attention_values(q: Rows, k: Rows, v: Rows) -> Rows:
 
 def attention_floats(q: Rows, k: Rows, v: Rows) -> Rows:
     """softmax(Q Kᵀ / √d) V on rows of floats."""
+    _check(q, k, v)
     scale = 1 / math.sqrt(len(q[0]))
     output = []
     for query in q:
@@ -48,6 +66,10 @@ def value_gradients(
     """dQ, dK and dV for dO, by ``Value.backward`` from sum(dO ∘ O)."""
     leaves = [values(x) for x in (q, k, v)]
     o = attention_values(*leaves)
+    if [len(row) for row in do] != [len(row) for row in o]:
+        raise ValueError(
+            f"do has rows of {[len(row) for row in do]} numbers; pass {len(o)} rows of {len(o[0])}, as O has"
+        )
     loss = reduce(add, (x * Value(w) for row, weights in zip(o, do) for x, w in zip(row, weights)))
     loss.backward()
     return [[[x.grad for x in row] for row in leaf] for leaf in leaves]

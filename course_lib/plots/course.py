@@ -10,6 +10,8 @@ from course_lib.style import BLUE, GREEN, ORANGE, PURPLE
 
 def course_map(ax: Axes, lectures: Sequence[tuple[str, str, int]]) -> Axes:
     """The course on one page: (number, title, minutes) for each lecture, in reading order, three to a row."""
+    if not 1 <= len(lectures) <= 100:
+        raise ValueError(f"lectures has {len(lectures)} entries; pass 1 to 100")
     per_row, colours = 3, (BLUE, GREEN, ORANGE, PURPLE)
     for i, (number, title, minutes) in enumerate(lectures):
         row, col = divmod(i, per_row)
