@@ -23,6 +23,7 @@ from course_lib import (
     cost,
     data,
     formats,
+    ladder,
     measure,
     memory,
     peers,
@@ -158,6 +159,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         cost.backward_traffic,
         {"order": "two passes", "n": 8, "d": 4, "causal": True} | BLOCKS,
     ),
+    "cost.flash_v2_traffic": (cost.flash_v2_traffic, {"n": 8, "d": 4, "causal": True, "lse": True} | BLOCKS),
+    "ladder.slope": (ladder.slope, {"lengths": [1, 2, 4], "seconds": [1.0, 2.0, 3.0]}),
+    "ladder.attention_floats": (ladder.python.attention_floats, {name: x.tolist() for name, x in HEAD.items()}),
+    "ladder.value_gradients": (
+        ladder.python.value_gradients,
+        {name: x[:2, :2].tolist() for name, x in (HEAD | {"do": DO}).items()},
+    ),
+    "ladder.node_count": (ladder.python.node_count, {"n_q": 3, "n_k": 4, "d": 2}),
     "kernels.flash_online": (online.flash_online, HEAD | BLOCKS | {"input_precision": "ieee"}),
     "kernels.flash_lite": (lite.flash_lite, HEAD | BLOCKS),
     "kernels.flash_v2": (
@@ -214,7 +223,20 @@ BAD: dict[type, Callable[[Any], list[tuple[str, Any]]]] = {
         (checks.shown(y), y) for y in (torch.int32, torch.complex64, torch.float8_e4m3fn, "float32", 3)
     ],
     list: lambda x: [
-        (checks.shown(y), y) for y in ("x", 3, [], {"a": 1}, [1], [{"a": 1}, {"b": 1}], [{"a": None}], [{"a": -1}])
+        (checks.shown(y), y)
+        for y in (
+            "x",
+            3,
+            [],
+            {"a": 1},
+            [1],
+            [{"a": 1}, {"b": 1}],
+            [{"a": None}],
+            [{"a": -1}],
+            [[]],
+            [["a"]],
+            [[1.0], [2.0, 3.0]],
+        )
     ],
 }
 OTHERS = [("text", "x"), ("object", object()), ("number", 3), ("list", []), ("tensor", torch.ones(2))]
@@ -247,7 +269,9 @@ def test_what_is_no_argument_is_refused_by_name(name: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-ATTENTIONS = [name for name, (_, good) in CALLS.items() if "q" in good and not name.startswith(("peers", "kernels"))]
+ATTENTIONS = [
+    name for name, (_, good) in CALLS.items() if "q" in good and not name.startswith(("peers", "kernels", "ladder"))
+]
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)

@@ -133,6 +133,8 @@ def slope(lengths: Sequence[float], seconds: Sequence[float]) -> float:
 
     Raises ValueError for fewer, for numbers that are not above 0, and for as many seconds as there are not lengths.
     """
+    for name, values in (("lengths", lengths), ("seconds", seconds)):
+        checks.instance(name, values, Sequence, "[64, 128]")
     if len(lengths) < 2:
         raise ValueError(f"lengths has {len(lengths)} entries; pass at least two")
     if len(seconds) != len(lengths):
