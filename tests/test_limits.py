@@ -79,7 +79,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_too_much_is_refused_at_once(name) -> None:
-    with alarm(5), pytest.raises(ValueError, match="; .*pass"):
+    with alarm(5), pytest.raises(ValueError, match=r"; .*pass"):
         REFUSED[name]()
 
 
