@@ -87,14 +87,12 @@ def instance(name: str, value: Any, kind: type, example: str) -> Any:
 
 def one_of(name: str, value: Any, choices: Sequence[Any]) -> Any:
     """Return ``value`` if it is one of ``choices`` and of its type (True is not 1), else raise ValueError listing them."""
-    like = (
-        choice
-        for choice in choices
-        if isinstance(value, type(choice)) and (type(value) is bool) == (type(choice) is bool)
-    )
-    if not any(value == choice for choice in like):
-        raise ValueError(f"{name} is {shown(value)}; choose one of {', '.join(map(repr, choices))}")
-    return value
+    for choice in choices:
+        if value is choice:
+            return value
+        if isinstance(value, type(choice)) and not isinstance(value, bool) and value == choice:
+            return value
+    raise ValueError(f"{name} is {shown(value)}; choose one of {', '.join(map(repr, choices))}")
 
 
 def dense(name: str, x: Any) -> torch.Tensor:
