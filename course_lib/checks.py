@@ -253,23 +253,27 @@ def grouped_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         )
 
 
-def floats(
-    name: str,
-    values: Any,
-    length: int | None = None,
-    least: float = -math.inf,
-    above: float = -math.inf,
-    most: int = 100_000,
-) -> list[float]:
-    """A sequence, array or vector of finite numbers as a list, else TypeError or ValueError.
+def several(name: str, values: Any, length: int | None = None, least: int = 1, most: int = 100_000) -> Sequence[Any]:
+    """Return ``values`` if it is a list or the like, of ``length`` entries or ``least`` to ``most``, else raise TypeError or ValueError."""
+    if (
+        not hasattr(values, "__len__")
+        or isinstance(values, str | bytes | Mapping | set)
+        or getattr(values, "ndim", None) == 0
+    ):
+        raise TypeError(f"{name} is {shown(values)} ({type(values).__name__}); pass a list")
+    wanted = f"pass {length}" if length is not None else f"pass {least} to {most:,}"
+    if len(values) != length if length is not None else not least <= len(values) <= most:
+        raise ValueError(f"{name} has {len(values):,} entries; {wanted}")
+    return values  # type: ignore[no-any-return]
 
-    It must not be empty, and has ``length`` numbers if that is given, ``most`` at most; bounds as for ``number``.
-    """
-    if not hasattr(values, "__len__") or isinstance(values, str | bytes | Mapping):
-        raise TypeError(f"{name} is {shown(values)} ({type(values).__name__}); pass a list of numbers")
-    wanted = f"pass {length}" if length is not None else f"pass 1 to {most:,}"
-    if len(values) != length if length is not None else not 1 <= len(values) <= most:
-        raise ValueError(f"{name} has {len(values):,} numbers; {wanted}")
+
+def floats(
+    name: str, values: Any, length: int | None = None, above: float = -math.inf, least: float = -math.inf
+) -> list[float]:
+    """A sequence, array or vector of finite numbers as a list, else TypeError or ValueError; lengths as for ``several``."""
+    if isinstance(values, torch.Tensor):
+        float_tensor(name, values, ndim=1)
+    several(name, values, length)
     plain = values.tolist() if hasattr(values, "tolist") else values
     return [number(f"{name}[{i}]", value, least, above) for i, value in enumerate(plain)]
 

@@ -65,9 +65,9 @@ def matrix(rows: int, cols: int, dtype: torch.dtype = torch.float16, heads: int 
         raise TypeError(
             f"dtype is {checks.shown(dtype)} ({type(dtype).__name__}); pass one of torch's, for example torch.float16"
         )
-    shape = [checks.positive_int("rows", rows), checks.positive_int("cols", cols)]
+    shape = [checks.whole("rows", rows, 1, 2**31), checks.whole("cols", cols, 1, 2**16)]
     if heads is not None:
-        shape.insert(0, checks.positive_int("heads", heads))
+        shape.insert(0, checks.whole("heads", heads, 1, 2**16 - 1))
     return torch.empty(shape, dtype=dtype, device="meta")
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from IPython.display import Markdown
 
+from course_lib import checks
+
 _ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -52,8 +54,11 @@ def difference(old: Callable[..., Any], new: Callable[..., Any]) -> Markdown:
 def excerpt(path: Path, first: str, last: str) -> Markdown:
     """The lines of a file from the one that holds ``first`` up to the next one that holds ``last``, without the latter.
 
-    Raises ValueError if either is not there.
+    Raises TypeError for what is no path or text, ValueError if either word is not there.
     """
+    checks.instance("path", path, Path, "Path('kernel.cpp')")
+    checks.text("first", first)
+    checks.text("last", last)
     lines = path.read_text(encoding="utf-8").splitlines()
     begin = next((i for i, line in enumerate(lines) if first in line), None)
     end = None if begin is None else next((i for i, line in enumerate(lines) if i > begin and last in line), None)

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib import checks
 
 T = TypeVar("T")
+_MOST = 1_000_000  # calls that are timed one by one
 
 
 def progress(items: Iterable[T], label: str) -> Iterable[T]:
@@ -55,7 +56,7 @@ def peak_bytes(call: Callable[[], Any], cpu: bool = False) -> int:
     Raises TypeError for a call that is no function.
     """
     checks.function("call", call)
-    if cpu or not torch.cuda.is_available():
+    if checks.truth("cpu", cpu) or not torch.cuda.is_available():
         with _Storages() as storages:
             result = call()
         del result
@@ -118,8 +119,10 @@ def seconds(
     Raises TypeError or ValueError for a call that is no function, no repeats, or a negative ``warm_up``.
     """
     checks.function("call", call)
-    checks.positive_int("repeats", repeats)
-    checks.whole("warm_up", warm_up, 0)
+    checks.whole("repeats", repeats, 1, _MOST)
+    checks.whole("warm_up", warm_up, 0, _MOST)
+    checks.truth("graph", graph)
+    checks.truth("wall", wall)
     for _ in range(warm_up):
         call()
     if wall or not torch.cuda.is_available():
@@ -143,11 +146,10 @@ def seconds_in_turns(
     it makes the calls one after another, for what cannot be captured. Raises TypeError or ValueError for no calls, what is
     no function, no rounds, a ``turn`` that is not above 0, RuntimeError without a GPU.
     """
-    checks.positive_int("rounds", rounds)
+    checks.whole("rounds", rounds, 1, _MOST)
+    checks.truth("graph", graph)
     checks.number("turn", turn, above=0)
-    if not calls:
-        raise ValueError("calls is empty; pass at least one, for example {'plain': lambda: plain(q, k, v)}")
-    for name, call in calls.items():
+    for name, call in checks.entries("calls", calls).items():
         checks.function(f"calls[{name!r}]", call)
     if not torch.cuda.is_available():
         raise RuntimeError("seconds_in_turns needs a GPU, and there is none; use seconds for each call instead")

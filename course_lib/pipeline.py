@@ -8,6 +8,7 @@ figures 1 and 2 the modes are named; its kernel uses ping-pong and overlap toget
 """
 
 import heapq
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -67,6 +68,10 @@ def simulate(
         raise ValueError(
             f"blocks is {blocks} and consumers is {consumers}, which makes blocks · (1 + 3 · consumers) = {pieces:,} pieces of work; "
             f"pass fewer, for at most {MOST_WORK:,}"
+        )
+    if not math.isfinite(blocks * (load + consumers * (qk + softmax + pv))):
+        raise ValueError(
+            f"load, qk, softmax and pv are up to {max(load, qk, softmax, pv)}; pass durations whose sum is finite"
         )
     checks.one_of("mode", mode, MODES)
     if slots < 2 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
@@ -142,8 +147,8 @@ def _turn(task: _Task) -> tuple[int, int, int]:
 
 def idle_fraction(spans: list[Span]) -> float:
     """The share of the whole time in which the tensor cores do nothing."""
-    if not spans:
-        raise ValueError("spans is empty; pass a timeline, for example simulate()")
+    for i, span in enumerate(checks.several("spans", spans)):
+        checks.instance(f"spans[{i}]", span, Span, "one of simulate()")
     work = sorted((s.start, s.end) for s in spans if s.kind in TENSOR)
     busy = reached = 0.0
     for start, end in work:
@@ -158,7 +163,7 @@ def loads(work: Sequence[float], workers: int, queue: bool) -> list[float]:
     duration of at least 0, and for more than MOST_WORKERS workers or pieces."""
     checks.whole("workers", workers, 1, MOST_WORKERS)
     checks.truth("queue", queue)
-    checks.whole("the number of pieces of work", len(work), 0, MOST_WORKERS)
+    checks.several("work", work, least=0, most=MOST_WORKERS)
     for i, length in enumerate(work):
         checks.number(f"piece {i} of work", length, least=0)
     busy = [0.0] * workers

@@ -136,13 +136,13 @@ WORK = {"load": GREY, "QK": BLUE, "softmax": ORANGE, "PV": GREEN}  # what a warp
 
 def colour(name: str) -> str:
     """The colour of an algorithm or a number format, the same throughout the course; 'V1, split' is V1, 'fp16 (cut)' fp16."""
-    key = name.split(",")[0].split(" (")[0]
+    key = checks.text("name", name).split(",")[0].split(" (")[0]
     return ALGORITHM.get(key) or FORMAT.get(key) or GREY
 
 
 def shade(tensor: str) -> str:
     """The colour of a tensor, the same throughout the course; grey for one that has none of its own."""
-    return TENSOR.get(tensor, GREY)
+    return TENSOR.get(checks.text("tensor", tensor), GREY)
 
 
 RC: Any = {
@@ -278,5 +278,13 @@ def bar_places(groups: int, bars: int) -> list[tuple[list[float], float]]:
 def kind_label(ax: Axes, kind: str) -> None:
     """Say on the figure where its numbers come from: 'model', 'recorded …' or 'this machine, now'."""
     ax.text(
-        1.0, 1.02, kind, transform=ax.transAxes, ha="right", va="bottom", fontsize=11, color="#444444", style="italic"
+        1.0,
+        1.02,
+        checks.text("kind", kind),
+        transform=ax.transAxes,
+        ha="right",
+        va="bottom",
+        fontsize=11,
+        color="#444444",
+        style="italic",
     )

@@ -31,9 +31,9 @@ def test_timings_are_the_median_of_the_repeats_after_warm_up() -> None:
     assert len(calls) == 7
     assert 0 <= timing.quarter <= timing.median <= timing.three_quarters
     assert measure.seconds(lambda: None, repeats=1).median >= 0
-    with pytest.raises(ValueError, match="repeats is 0; pass a whole number of at least 1"):
+    with pytest.raises(ValueError, match="repeats is 0; pass a whole number from 1 to 1,000,000"):
         measure.seconds(lambda: None, repeats=0)
-    with pytest.raises(ValueError, match="warm_up is -1; pass a whole number of at least 0"):
+    with pytest.raises(ValueError, match="warm_up is -1; pass a whole number from 0 to 1,000,000"):
         measure.seconds(lambda: None, warm_up=-1)
 
 
@@ -54,7 +54,7 @@ def test_the_middle_half_lies_within_what_was_measured(samples) -> None:
         (lambda: measure.seconds(print, repeats=2.0), TypeError, r"repeats is 2.0 \(float\)"),
         (lambda: measure.seconds(print, warm_up=None), TypeError, r"warm_up is None"),
         (lambda: measure.peak_bytes(torch.zeros(2)), TypeError, "call is <Tensor>"),
-        (lambda: measure.seconds_in_turns({}), ValueError, "calls is empty; pass at least one"),
+        (lambda: measure.seconds_in_turns({}), ValueError, "calls has 0 entries"),
         (lambda: measure.seconds_in_turns({"one": 1}), TypeError, r"calls\['one'\] is 1"),
         (
             lambda: measure.seconds_in_turns({"one": print}, turn=math.nan),

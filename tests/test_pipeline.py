@@ -128,7 +128,7 @@ def test_loads_of_workers(work, workers) -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match=r"spans is empty; pass a timeline, for example simulate\(\)"):
+    with pytest.raises(ValueError, match="spans has 0 entries; pass 1 to"):
         pipeline.idle_fraction([])
     for length in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=f"piece 1 of work is {length}; pass a finite number of at least 0"):

@@ -25,6 +25,7 @@ from course_lib.ladder import cpp, python
 from course_lib.ladder.value import Value
 from course_lib.peers import plain_attention, sdpa
 
+_MOST = 2**16  # numbers in a row
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
@@ -133,17 +134,10 @@ def slope(lengths: Sequence[float], seconds: Sequence[float]) -> float:
 
     Raises ValueError for fewer, for numbers that are not above 0, and for as many seconds as there are not lengths.
     """
-    for name, values in (("lengths", lengths), ("seconds", seconds)):
-        checks.instance(name, values, Sequence, "[64, 128]")
-    if len(lengths) < 2:
-        raise ValueError(f"lengths has {len(lengths)} entries; pass at least two")
-    if len(seconds) != len(lengths):
-        raise ValueError(f"seconds has {len(seconds)} entries but lengths has {len(lengths)}; pass one for each length")
-    for name, values in (("lengths", lengths), ("seconds", seconds)):
-        for i, value in enumerate(values):
-            checks.number(f"{name}[{i}]", value, above=0)
+    lengths = checks.floats("lengths", checks.several("lengths", lengths, least=2), above=0)
+    seconds = checks.floats("seconds", seconds, length=len(lengths), above=0)
     if len(set(lengths)) < 2:
-        raise ValueError(f"lengths holds {lengths[0]} only; pass at least two different ones")
+        raise ValueError(f"lengths holds {lengths[0]:g} only; pass at least two different ones")
     x, y = [math.log(n) for n in lengths], [math.log(s) for s in seconds]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
     return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
@@ -158,9 +152,9 @@ def timings(
     ``rows``: only so many queries (default, and at most: as many as keys). One rung and length takes some ``seconds_each``.
     Raises TypeError or ValueError for what is no positive number.
     """
-    checks.positive_int("d", d)
+    checks.whole("d", d, 1, _MOST)
     checks.number("seconds_each", seconds_each, above=0)
-    for i, n in enumerate(lengths):
+    for i, n in enumerate(checks.several("lengths", lengths)):
         checks.positive_int(f"lengths[{i}]", n)
     if rows is not None:
         checks.positive_int("rows", rows)
@@ -194,8 +188,8 @@ def peak_bytes(rung: Rung, n: int, d: int = 16) -> int:
     Python: tracemalloc. C++: nodes counted, or one row of weights, and the output. torch and Triton: measure.peak_bytes.
     Raises as calling the rung does.
     """
-    rung.check(checks.positive_int("n", n))
-    checks.positive_int("d", d)
+    checks.instance("rung", rung, Rung, "rungs()['C++ -O2']").check(checks.positive_int("n", n))
+    checks.whole("d", d, 1, _MOST)
     q, k, v = (torch.randn(n, d, dtype=torch.float64) for _ in range(3))
     if rung.name == "C++ nodes":
         return cpp.attention_nodes(q, k, v)[1] * cpp.library("-O2").value_bytes() + q.nbytes

@@ -89,10 +89,8 @@ def value_gradients(
     _check_rows("do", do)
     leaves = [values(x) for x in (q, k, v)]
     o = attention_values(*leaves)
-    if [len(row) for row in do] != [len(row) for row in o]:
-        raise ValueError(
-            f"do has rows of {[len(row) for row in do]} numbers; pass {len(o)} rows of {len(o[0])}, as O has"
-        )
+    if (len(do), len(do[0])) != (len(o), len(o[0])):
+        raise ValueError(f"do has {len(do)} rows of {len(do[0])} numbers; pass {len(o)} of {len(o[0])}, as O has")
     loss = reduce(add, (x * Value(w) for row, weights in zip(o, do) for x, w in zip(row, weights)))
     loss.backward()
     return [[[x.grad for x in row] for row in leaf] for leaf in leaves]

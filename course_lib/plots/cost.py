@@ -29,8 +29,8 @@ from course_lib.style import (
 
 def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
     """Size against bandwidth of SRAM (all SMs) and HBM, one pair of points joined by a line for each GPU, names at both."""
-    if not 1 <= len(gpus) <= 100:
-        raise ValueError(f"gpus has {len(gpus)} entries; pass 1 to 100, for example list(data.gpus().values())")
+    for i, gpu in enumerate(checks.several("gpus", gpus, most=100)):
+        checks.instance(f"gpus[{i}]", gpu, Gpu, "data.gpu('H200')")
     chips: dict[tuple[float, float], list[str]] = {}
     named = {
         "T4": (0, -20),
@@ -75,6 +75,7 @@ def trace(ax: Axes, memory: Memory) -> Axes:
 
     A hatched bar is a load of a tile that was loaded before.
     """
+    checks.instance("memory", memory, Memory, "that of a run, run.memory")
     moves = [event for event in memory.trace if event.op in ("load", "store")]
     if not 1 <= len(moves) <= 5_000:
         raise ValueError(f"memory has {len(moves):,} loads and stores; pass that of an algorithm's run with 1 to 5,000")
@@ -130,6 +131,7 @@ def score_size(ax: Axes, n: int, bytes_per_element: int, gpu: Gpu) -> Axes:
     """The size of the score matrix S [n, n] over n, with the GPU's SRAM and HBM as lines and the chosen n as a dot."""
     checks.whole("n", n, 1, 2**40)
     checks.whole("bytes_per_element", bytes_per_element, 1, 16)
+    checks.instance("gpu", gpu, Gpu, "data.gpu('H200')")
     lengths = [2**p for p in range(7, 18)]
     ax.plot(lengths, [m * m * bytes_per_element for m in lengths], color=shade("S"), label="S, one head")
     ax.plot([n], [n * n * bytes_per_element], "o", color=shade("S"), ms=12)
@@ -151,6 +153,7 @@ def score_size(ax: Axes, n: int, bytes_per_element: int, gpu: Gpu) -> Axes:
 
 def roofline(ax: Axes, gpu: Gpu, dtype: str, points: Mapping[str, float]) -> Axes:
     """The roofline of one GPU; ``points`` maps an algorithm to its arithmetic intensity (FLOP/byte)."""
+    checks.instance("gpu", gpu, Gpu, "data.gpu('H200')")
     checks.floats("points", list(checks.entries("points", points, most=100).values()), above=0)
     ridge = gpu.ridge(dtype)
     low, high = min([0.5, *(p / 2 for p in points.values())]), max([4 * ridge, *(2 * p for p in points.values())])
@@ -179,8 +182,7 @@ def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic], kind: str = "model")
     """One stacked bar for each algorithm: bytes by tensor, read (plain) and written (hatched); returns the totals."""
     seen = set()
     for name, traffic in checks.entries("traffics", traffics, most=100).items():
-        if not isinstance(traffic, Traffic):
-            raise TypeError(f"traffics[{name!r}] is a {type(traffic).__name__}; pass a cost.Traffic")
+        checks.instance(f"traffics[{name!r}]", traffic, Traffic, "cost.compulsory_traffic(1024, 64)")
     for y, traffic in enumerate(traffics.values()):
         left = 0.0
         for hatch, part in (("", traffic.reads), ("///", traffic.writes)):
@@ -206,7 +208,8 @@ def levels(
     Raises TypeError or ValueError unless each algorithm of ``measured`` has one number above 0 for each of the 1 to 4 names, and
     ``model`` one for each algorithm.
     """
-    checks.whole("the number of names", len(names), 1, 4)
+    for i, name in enumerate(checks.several("names", names, most=4)):
+        checks.text(f"names[{i}]", name)
     for name, row in checks.entries("measured", measured, most=100).items():
         checks.floats(f"measured[{name!r}]", row, length=len(names), above=0)
     checks.floats("model", list(checks.entries("model", model).values()), length=len(measured), above=0)

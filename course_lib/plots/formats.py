@@ -100,7 +100,7 @@ def relative_steps(ax: Axes, names: Sequence[str], x: float) -> str:
     """
     if not 1e-12 <= checks.number("x", x) <= 1e12:
         raise ValueError(f"x is {x}; pass a magnitude that is on the axis, 1e-12 to 1e12")
-    for name in names:
+    for name in checks.several("names", names, most=100):
         f = format_of(name)
         xs = [f.smallest, f.smallest_normal, f.largest]
         ax.plot(xs, [0.5, f.epsilon / 2, f.epsilon / 2], color=colour(name), label=name)

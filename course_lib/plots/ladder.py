@@ -19,9 +19,11 @@ def ladder_lines(
     A rung that comes a second time, as 'Python (one machine)' and 'Python (another)', is dashed there, as is what runs on a GPU.
     """
 
+    checks.truth("dotted", dotted)
     for what, points in (("series", series), ("reported", reported)):
-        if points is not None:
-            for name, (x, y) in checks.entries(what, points).items():
+        if what == "series" or points is not None:
+            for name, point in checks.entries(what, points).items():
+                x, y = checks.several(f"{what}[{name!r}]", point, length=2)
                 checks.floats(f"the lengths of {what}[{name!r}]", x, above=0)
                 checks.floats(f"the values of {what}[{name!r}]", y, length=len(x), above=0)
 

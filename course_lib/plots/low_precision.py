@@ -12,7 +12,7 @@ from course_lib.style import GREEN, GREY, MARKER, bar_places, colour, kind_label
 
 def butterfly(axes: Sequence[Axes], stages: Sequence[torch.Tensor]) -> None:
     """|x| of one row [d] before the rotation and after each stage, with the largest."""
-    checks.axes(axes, len(stages))
+    checks.axes(axes, len(checks.several("stages", stages, most=32)))
     for i, x in enumerate(stages):
         checks.float_tensor(f"stages[{i}]", x, ndim=1, finite=True)
         checks.whole(f"the length of stages[{i}]", len(x), 1, 1_024)
@@ -65,6 +65,7 @@ def ways(ax: Axes, errors: Mapping[str, float], reference: float, kind: str) -> 
 def error_bands(ax: Axes, series: Mapping[str, Mapping[int, Sequence[float]]], ylabel: str, kind: str) -> Axes:
     """For each way its errors over N: the root mean square of the samples as a line, their range as a band."""
     for name, samples in checks.entries("series", series, most=100).items():
+        checks.instance(f"series[{name!r}]", samples, Mapping, "{1024: [1e-4, 2e-4]}")
         checks.floats(f"the lengths of series[{name!r}]", list(samples), above=0)
         for n, errors in samples.items():
             checks.floats(f"series[{name!r}][{n}]", errors)
@@ -91,6 +92,8 @@ def error_bands(ax: Axes, series: Mapping[str, Mapping[int, Sequence[float]]], y
 def kept(ax: Axes, shares: Mapping[str, Mapping[int, float]], kind: str) -> Axes:
     """What is left of small products in a sum with a large one, over how many powers of two lie between them."""
     for name, found in checks.entries("shares", shares, most=100).items():
+        checks.instance(f"shares[{name!r}]", found, Mapping, "{11: 1.0}")
+        checks.floats(f"the powers of shares[{name!r}]", list(found))
         checks.floats(f"shares[{name!r}]", list(found.values()))
         ax.plot(list(found), list(found.values()), marker="o", color=colour(name), label=name)
     ax.set(
@@ -105,6 +108,7 @@ def kept(ax: Axes, shares: Mapping[str, Mapping[int, float]], kind: str) -> Axes
 
 def share_bars(ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float]], kind: str) -> Axes:
     """For each unit of an SM a bar for each kernel: the share of its peak, with the number."""
+    checks.several("groups", groups, most=1_000)
     for name, values in checks.entries("series", series, most=100).items():
         checks.floats(f"series[{name!r}]", values, length=len(groups), least=0)
     for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series)), strict=True):

@@ -34,7 +34,7 @@ def heatmap(
             "matrix[:32, :32]"
         )
     for name, labels, length in (("rows", rows, values.shape[0]), ("cols", cols, values.shape[1])):
-        if len(labels) not in (0, length):
+        if len(checks.several(name, labels, least=0)) not in (0, length):
             raise ValueError(f"{name} has {len(labels)} labels; pass {length}, or none")
     checks.whole("digits", digits, 0, 10)
     if vmax is not None:

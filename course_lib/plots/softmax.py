@@ -24,8 +24,9 @@ def online_step(ax: Axes, scores: Sequence[float], step: int, block: int = 1) ->
     Dark bars are the block that just came in, light ones came before, grey ones have not been seen.
     Returns the state in words. Raises TypeError or ValueError for what is not 1 to 256 finite scores, and for a step or block below 1.
     """
-    checks.floats("scores", scores, most=256)
+    checks.floats("scores", checks.several("scores", scores, most=256))
     checks.positive_int("step", step)
+    block = min(checks.positive_int("block", block), len(scores))
     states = softmax.online_states(list(scores), block)
     step = min(step, len(states))
     before, state = (softmax.State(-math.inf, 0.0), *states)[step - 1 : step + 1]
@@ -56,7 +57,9 @@ def online_step(ax: Axes, scores: Sequence[float], step: int, block: int = 1) ->
 def key_blocks(axes: Sequence[Axes], scores: torch.Tensor, values: torch.Tensor, block: int) -> str:
     """One query's m, l and o over its blocks of keys, with the correction factors; scores [n], values [n, dv]."""
     checks.axes(axes, 4)
-    checks.positive_int("block", block)
+    checks.float_tensor("scores", scores, ndim=1, finite=True)
+    checks.float_tensor("values", values, ndim=2, finite=True)
+    block = min(checks.positive_int("block", block), len(scores))
     state, history = softmax.start(scores, values), []
     for x, v in zip(scores.split(block), values.split(block), strict=True):
         before, state = state, softmax.update(state, x, v)

@@ -29,6 +29,8 @@ def lines(
     says ('tiled, model').
     """
     checks.floats("x", x, above=0)
+    checks.number("base", base, above=1)
+    checks.truth("log", log)
     for name, y in checks.entries("series", series, most=100).items():
         checks.floats(f"series[{name!r}]", y, length=len(x), **({"above": 0} if log else {}))
     variants: Counter[str] = Counter()
@@ -78,10 +80,10 @@ def time_bars(ax: Axes, milliseconds: Mapping[str, float], kind: str) -> str:
 
 def chain(ax: Axes, seconds: Mapping[str, float], causes: Sequence[str], kind: str) -> str:
     """One bar for each version, each with what changed from the one above and the factor gained; returns the factors."""
-    names, times = list(seconds), list(checks.entries("seconds", seconds, most=100).values())
-    checks.floats("seconds", times, above=0)
-    if len(causes) != len(names) - 1:
-        raise ValueError(f"causes has {len(causes)} entries; pass {len(names) - 1}, one for each version but the first")
+    times = checks.floats("seconds", list(checks.entries("seconds", seconds, most=100).values()), above=0)
+    names = list(seconds)
+    for i, cause in enumerate(checks.several("causes", causes, length=len(names) - 1)):
+        checks.text(f"causes[{i}]", cause)
     gains = [""] + [f"{before / after:.2f}×" for before, after in itertools.pairwise(times)]
     for y, (name, time) in enumerate(seconds.items()):
         ax.barh(y, time * 1e3, color=colour(name), height=0.62, alpha=0.6 if "," in name else 1)
@@ -116,6 +118,7 @@ def climb(
         checks.floats(what, values, above=0)
     checks.number("peak", peak, above=0)
     checks.number("noise", noise, least=0)
+    checks.entries("spread", spread, most=1_000)
     for name in names:
         if name not in spread:
             raise ValueError(f"spread has no {name!r}; pass (slow, fast) for each of {', '.join(names)}")
@@ -158,9 +161,10 @@ def lanes(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
 
     Two pieces of one consumer that run at once have half a lane each; on the tensor cores each consumer has its part.
     """
-    if not 1 <= len(spans) <= MOST_WORK:
-        raise ValueError(f"spans has {len(spans):,} entries; pass 1 to {MOST_WORK:,}, for example simulate()")
-    checks.number("idle", idle, least=0)
+    for i, span in enumerate(checks.several("spans", spans, most=MOST_WORK)):
+        checks.instance(f"spans[{i}]", span, Span, "one of pipeline.simulate()")
+    if not 0 <= checks.number("idle", idle) <= 1:
+        raise ValueError(f"idle is {idle}; pass a share from 0 to 1")
     seen, consumers = set(), max(span.lane for span in spans)
     for span in spans:
         others = (s for s in spans if s is not span and s.lane == span.lane)
@@ -185,6 +189,8 @@ def grouped_bars(
     ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float]], ylabel: str, kind: str, log: bool = True
 ) -> Axes:
     """For each group a bar for each algorithm, on a logarithmic or a linear axis."""
+    checks.several("groups", groups, most=1_000)
+    checks.truth("log", log)
     for name, values in checks.entries("series", series, most=100).items():
         checks.floats(f"series[{name!r}]", values, length=len(groups), **({"above": 0} if log else {"least": 0}))
     for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series)), strict=True):

@@ -19,6 +19,10 @@ _MOST = 2**62
 _WIDE = {"description_width": "initial"}
 
 
+def _words(label: Any) -> str:
+    return "" if label is None else checks.text("label", label)
+
+
 def slider(low: int, high: int, value: int, step: int = 1, label: str | None = None) -> w.IntSlider:
     """Whole numbers from low to high. Raises TypeError or ValueError for a value beyond them and a step below 1."""
     checks.whole("low", low, -_MOST, _MOST)
@@ -26,7 +30,13 @@ def slider(low: int, high: int, value: int, step: int = 1, label: str | None = N
     checks.whole("value", value, low, high)
     checks.positive_int("step", step)
     return w.IntSlider(
-        min=low, max=high, value=value, step=step, description=label or "", style=_WIDE, layout=w.Layout(width="380px")
+        min=low,
+        max=high,
+        value=value,
+        step=step,
+        description=_words(label),
+        style=_WIDE,
+        layout=w.Layout(width="380px"),
     )
 
 
@@ -38,25 +48,23 @@ def powers_of_two(low: int, high: int, value: int, label: str | None = None) -> 
 
 def steps(values: Sequence[Any], value: Any, label: str | None = None) -> w.SelectionSlider:
     """A slider over the given values, 1,000 at most. Raises ValueError for more or none, or a value that is none of them."""
-    if not 1 <= len(values) <= 1_000:
-        raise ValueError(f"values has {len(values):,} entries; pass 1 to 1,000")
-    checks.one_of("value", value, values)
+    checks.one_of("value", value, list(checks.several("values", values, most=1_000)))
     options = [(f"{v:,}" if isinstance(v, int) else f"{v:g}" if isinstance(v, float) else str(v), v) for v in values]
     return w.SelectionSlider(
-        options=options, value=value, description=label or "", style=_WIDE, layout=w.Layout(width="380px")
+        options=options, value=value, description=_words(label), style=_WIDE, layout=w.Layout(width="380px")
     )
 
 
 def choice(options: Sequence[str], value: str | None = None, label: str | None = None) -> w.Dropdown:
     """One of a few names. Raises ValueError for none, more than 1,000, or a value that is none of them."""
-    if isinstance(options, str) or not 1 <= len(options) <= 1_000:
-        raise ValueError(f"options is {options!r:.60}; pass a list of 1 to 1,000 names")
+    for i, option in enumerate(checks.several("options", options, most=1_000)):
+        checks.text(f"options[{i}]", option)
     if value is not None:
         checks.one_of("value", value, options)
     return w.Dropdown(
         options=list(options),
         value=value or options[0],
-        description=label or "",
+        description=_words(label),
         style=_WIDE,
         layout=w.Layout(width="260px"),
     )
@@ -64,7 +72,9 @@ def choice(options: Sequence[str], value: str | None = None, label: str | None =
 
 def text(value: str, label: str | None = None) -> w.Text:
     """Free text, taken at each key."""
-    return w.Text(value=value, description=label or "", style=_WIDE, layout=w.Layout(width="380px"))
+    return w.Text(
+        value=checks.text("value", value), description=_words(label), style=_WIDE, layout=w.Layout(width="380px")
+    )
 
 
 class Explorer(w.VBox):

@@ -19,7 +19,7 @@ class Butterfly(Clickable):
     script = _esm = module("butterfly.js")
 
     def __init__(self, row: Sequence[float] = (3, 2, 5, 1, 4, 2, 1, 3), outlier: int = 2, size: float = 50.0):
-        if len(row) not in (2, 4, 8, 16):
+        if len(checks.several("row", row)) not in (2, 4, 8, 16):
             raise ValueError(f"row has {len(row)} numbers; pass 2, 4, 8 or 16")
         checks.floats("row", row)
         checks.whole("outlier", outlier, 0, len(row) - 1)

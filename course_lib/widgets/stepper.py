@@ -18,7 +18,7 @@ class SoftmaxStepper(Clickable):
 
     def __init__(self, scores: Sequence[float] = (3, 2, 5, 1), block: int = 1):
         checks.one_of("block", block, (1, 2, 4, 8))
-        checks.floats("scores", scores, most=MOST)
+        checks.floats("scores", checks.several("scores", scores, most=MOST))
         steps = len(softmax.online_states(list(scores), block))
         still, _ = style.render(plots.online_step, list(scores), steps, block)
         data = {"scores": [float(x) if x % 1 else int(x) for x in scores], "block": block, "most": MOST}
