@@ -233,7 +233,7 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
     from triton.experimental.gluon._runtime import GluonASTSource
 
     launch_options = {name: options.pop(name) for name in ("num_warps", "num_stages") if name in options}
-    bound = dict(zip(kernel.arg_names, args)) | options
+    bound = dict(zip(kernel.arg_names, args, strict=False)) | options
     signature: dict[str, str] = {}
     constants: dict[str, Any] = {}
     attributes: dict[tuple[int, ...], list[Any]] = {}

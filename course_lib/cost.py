@@ -227,6 +227,7 @@ def flash_v2_traffic(
     ``causal`` skips the blocks of keys above the diagonal and needs block_n; ``lse`` adds the writing of L (line 15).
     """
     n, n_k, d, _ = _shape(n, d, n_k, None)
+    checks.positive_int("block_m", block_m)
     e, t, _ = element_bytes(dtype), _blocks(n, block_m, "block_m"), _blocks(n_k, block_n, "block_n")
     if checks.truth("causal", causal) and n_k != n:
         raise ValueError(f"n_k is {n_k} and n is {n}; a causal count needs n_k = n: leave n_k out")

@@ -26,7 +26,10 @@ def progress(items: Iterable[T], label: str) -> Iterable[T]:
 
 
 def max_error(x: torch.Tensor, oracle: torch.Tensor) -> float:
-    """max |x - oracle| in float64, equal infinities counted as 0; inf if there is a NaN or another infinity."""
+    """max |x - oracle| in float64, equal infinities counted as 0; inf if there is a NaN or another infinity.
+
+    Tensors of one shape and of real numbers of any kind. Raises TypeError or ValueError for others, and for empty ones.
+    """
     return _error(x, oracle, lambda difference: float(difference.abs().max()))
 
 
@@ -36,6 +39,8 @@ def rms_error(x: torch.Tensor, oracle: torch.Tensor) -> float:
 
 
 def _error(x: torch.Tensor, oracle: torch.Tensor, reduce: Callable[[torch.Tensor], float]) -> float:
+    for name, tensor in (("x", x), ("oracle", oracle)):
+        checks.readable(name, tensor)
     if x.shape != oracle.shape:
         raise ValueError(f"x has shape {list(x.shape)} but oracle has {list(oracle.shape)}; they must be equal")
     a, b = x.double().cpu(), oracle.double().cpu()

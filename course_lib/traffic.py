@@ -75,7 +75,11 @@ class _Listener:
             name = name.upper()
         elif name[:1] == "d" and name[1:] in _MATRICES:  # a gradient: do is dO
             name = "d" + name[1:].upper()
-        extent = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride())) if 0 not in x.shape else 0
+        extent = (
+            1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+            if 0 not in x.shape
+            else 0
+        )
         self.arguments.append(_Argument(name, x.data_ptr(), x.data_ptr() + extent * x.element_size()))
         self.numbers[id(x)] = len(self.arguments)  # from 1: an address without a number comes from no argument
 
@@ -141,7 +145,7 @@ def _listening() -> Iterator[_Listener]:
 
     def init_arguments(self: Any, args: Any, kwargs: Any) -> Any:
         on_host, options = arguments(self, args, kwargs)
-        listener.launch([*zip(self.arg_names, on_host), *options.items()])
+        listener.launch([*zip(self.arg_names, on_host, strict=False), *options.items()])
         return on_host, options
 
     def numbered(argument: Any) -> Any:

@@ -1,6 +1,10 @@
 """The cost model's known numbers, and the tables in data/ with their checks."""
 
+import re
+
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -158,6 +162,18 @@ def test_a_broken_row_names_file_line_and_field(tmp_path, line: str, message: st
         data.read_table(path, schema, key="name")
 
 
+def test_a_table_in_another_encoding_names_the_file(tmp_path) -> None:
+    (tmp_path / "t.csv").write_bytes("name\ncafé\n".encode("latin-1"))
+    with pytest.raises(data.DataError, match=r"t\.csv is not UTF-8"):
+        data.read_table(tmp_path / "t.csv", {"name": data.as_text}, key="name")
+    for path, schema, key in (
+        ("t.csv", {"name": data.as_text}, "name"),
+        (tmp_path / "t.csv", {"name": data.as_text}, "n"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=r"^(path|key) is"):
+            data.read_table(path, schema, key=key)
+
+
 def test_broken_headers_and_empty_tables(tmp_path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("name,m\n")
@@ -178,15 +194,41 @@ def test_broken_headers_and_empty_tables(tmp_path) -> None:
         ('{"provenance": PROVENANCE, "rows": []}', "field 'rows': is empty"),
         ('{"provenance": PROVENANCE, "rows": [{"a": 1}, {"b": 1}]}', r"row 1: has fields \['b'\]; expected \['a'\]"),
         ('{"provenance": PROVENANCE, "rows": [{"a": NaN}]}', "row 0, field 'a': nan is not a finite number"),
+        ('{"provenance": PROVENANCE, "rows": [{"a": 1}, {"a": -0.5}]}', "row 1, field 'a': -0.5 is below 0"),
+        ('{"provenance": PROVENANCE, "rows": [{"a": null}]}', "row 0, field 'a': None is no text and no number"),
+        ('{"provenance": PROVENANCE, "rows": [{"a": [1]}]}', r"row 0, field 'a': \[1\] is no text and no number"),
+        ('{"provenance": PROVENANCE, "rows": [null]}', "row 0: is None"),
+        ('{"provenance": PROVENANCE, "rows": [{}]}', "row 0: is {}"),
+        ('{"provenance": PROVENANCE, "rows": {"a": 1}}', "field 'rows': is missing or no list"),
+        ('{"provenance": [1], "rows": [{"a": 1}]}', "holds no provenance and rows"),
+        ('{"provenance": {"date": 5}, "rows": [{"a": 1}]}', r"field 'provenance\.date': is missing"),
+        ("null", "holds no provenance and rows"),
+        ("[1]", "holds no provenance and rows"),
+        ("\udce9", r"measured/gpu/t\.json: 'utf-8' codec can't decode"),
+        ('{"rows": ' + "9" * 5000 + "}", r"measured/gpu/t\.json: Exceeds the limit"),
     ],
 )
 def test_a_broken_recording_names_file_and_field(tmp_path, monkeypatch, content: str, message: str) -> None:
     (tmp_path / "measured" / "gpu").mkdir(parents=True)
     provenance = '{"date": "d", "command": "c", "commit": "k", "device": "g", "versions": {"triton": "3"}}'
-    (tmp_path / "measured" / "gpu" / "t.json").write_text(content.replace("PROVENANCE", provenance))
+    content = content.replace("PROVENANCE", provenance)
+    (tmp_path / "measured" / "gpu" / "t.json").write_bytes(content.encode("utf-8", "surrogateescape"))
     monkeypatch.setattr(data, "DATA", tmp_path)
     with pytest.raises(data.DataError, match=message):
         data.measured("gpu", "t")
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [("gpu", "../../t"), ("../measured/gpu", "t"), ("..", "t"), ("gpu", "/t"), ("", "t"), ("gpu", "")],
+)
+def test_a_recording_is_a_file_in_its_folder_and_no_other(tmp_path, monkeypatch, device: str, name: str) -> None:
+    (tmp_path / "measured" / "gpu").mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "measured", tmp_path / "measured" / "gpu"):
+        (folder / "t.json").write_text("{}")
+    monkeypatch.setattr(data, "DATA", tmp_path)
+    with pytest.raises(ValueError, match=rf"no recording {re.escape(device)}/{re.escape(name)}; choose one of gpu/t"):
+        data.measured(device, name)
 
 
 def test_every_table_and_recording_in_data_is_sound() -> None:
@@ -220,6 +262,27 @@ def test_verdicts_follow_from_their_findings() -> None:
     assert claims.verdict("C1", ("a", False)).word == "refuted"
     assert "against: a < b" in repr(claims.verdict("C1", ("a < b", False)))
     assert "a &lt; b" in claims.verdict("C1", ("a < b", False))._repr_html_()
+
+
+@pytest.mark.parametrize("finding", ["ab", ("a",), ("a", True, "b"), (1, True), ("a", "no"), ("a", None), ("a", 1)])
+def test_a_finding_is_a_text_and_a_truth(finding) -> None:
+    with pytest.raises(TypeError, match="finding 1"):
+        claims.verdict("C1", ("a", True), finding)
+    assert claims.verdict("C1", ("a", torch.tensor(1) > 2), ("b", np.float64(1) > 2)).word == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("headers", "rows", "message"),
+    [
+        ("ab", [[1, 2]], "headers is 'ab'"),
+        (["a", "b"], ["ab"], r"rows\[0\] is 'ab'"),
+        (["a", 1], [[1, 2]], "headers holds 1"),
+        (["a"], 3, "rows is 3"),
+    ],
+)
+def test_a_table_takes_lists_of_cells(headers, rows, message) -> None:
+    with pytest.raises(TypeError, match=message):
+        Table(headers, rows)
 
 
 def test_tables_align_numbers_and_escape_html() -> None:

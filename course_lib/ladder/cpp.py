@@ -148,6 +148,7 @@ def attention_nodes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: st
 
     Raises ValueError for shapes that make more than MOST_NODES, MemoryError where memory runs out before.
     """
+    checks.one_of("level", level, list(FLAGS))
     sizes = _check(q, k, v)
     _check_nodes(sizes)
     checks.one_of("level", level, list(FLAGS))
@@ -160,6 +161,7 @@ def attention_flat(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: str
 
     Raises ValueError for shapes with more than MOST_PRODUCTS = Nq · Nk · d, MemoryError where memory runs out.
     """
+    checks.one_of("level", level, list(FLAGS))
     sizes = _check(q, k, v)
     if (products := math.prod(sizes)) > MOST_PRODUCTS:
         raise ValueError(

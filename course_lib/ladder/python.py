@@ -11,9 +11,22 @@ from course_lib.ladder.value import Value
 Rows = list[list[Any]]
 
 
-def _rows(name: str, rows: Any) -> None:
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise TypeError(f"{name} is {checks.shown(rows)}; pass a list of rows, each a list of numbers")
+def _check(q: Rows, k: Rows, v: Rows) -> None:
+    """Raise unless q [Nq, d], k [Nk, d] and v [Nk, dv] belong together; ``zip`` would cut off what does not."""
+    for name, rows in (("q", q), ("k", k), ("v", v)):
+        _check_rows(name, rows)
+    if len(q[0]) != len(k[0]):
+        raise ValueError(f"q has rows of {len(q[0])} numbers but k of {len(k[0])}; they must be equal")
+    if len(k) != len(v):
+        raise ValueError(f"k has {len(k)} rows but v has {len(v)}; each key needs one value")
+
+
+def _check_rows(name: str, rows: Rows) -> None:
+    """TypeError unless ``rows`` is a list of lists of numbers or of Values, ValueError unless they are finite and of one length."""
+    if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple) for row in rows):
+        raise TypeError(
+            f"{name} is {checks.shown(rows)} ({type(rows).__name__}); pass a list of rows, lists of numbers"
+        )
     if not rows or not rows[0]:
         raise ValueError(f"{name} is empty; pass at least one row of at least one number")
     for i, row in enumerate(rows):
@@ -21,16 +34,16 @@ def _rows(name: str, rows: Any) -> None:
             raise ValueError(
                 f"{name}[{i}] has {len(row)} numbers but {name}[0] has {len(rows[0])}; pass rows of one length"
             )
-
-
-def _check(q: Rows, k: Rows, v: Rows) -> None:
-    """TypeError or ValueError unless q [Nq, d], k [Nk, d] and v [Nk, dv] belong together; ``zip`` would cut off what does not."""
-    for name, rows in (("q", q), ("k", k), ("v", v)):
-        _rows(name, rows)
-    if len(q[0]) != len(k[0]):
-        raise ValueError(f"q has rows of {len(q[0])} numbers but k of {len(k[0])}; they must be equal")
-    if len(k) != len(v):
-        raise ValueError(f"k has {len(k)} rows but v has {len(v)}; each key needs one value")
+        try:
+            finite = all(map(math.isfinite, row))
+        except (TypeError, OverflowError):
+            if not all(isinstance(x, Value) for x in row):
+                raise TypeError(
+                    f"{name}[{i}] is {checks.shown(row)}; pass numbers that are floats, or Values"
+                ) from None
+            finite = all(math.isfinite(x.data) for x in row)
+        if not finite:
+            raise ValueError(f"{name}[{i}] holds an infinity or NaN; pass finite numbers")
 
 
 def attention_values(q: Rows, k: Rows, v: Rows) -> Rows:
@@ -64,7 +77,7 @@ def attention_floats(q: Rows, k: Rows, v: Rows) -> Rows:
 
 def values(rows: list[list[float]]) -> Rows:
     """Rows of floats as rows of Values, the leaves of a graph."""
-    _rows("rows", rows)
+    _check_rows("rows", rows)
     return [[Value(x) for x in row] for row in rows]
 
 
@@ -72,10 +85,8 @@ def value_gradients(
     q: list[list[float]], k: list[list[float]], v: list[list[float]], do: list[list[float]]
 ) -> list[list[list[float]]]:
     """dQ, dK and dV for dO, by ``Value.backward`` from sum(dO ∘ O)."""
-    for name, rows in (("q", q), ("k", k), ("v", v), ("do", do)):
-        _rows(name, rows)
-        for i, row in enumerate(rows):
-            checks.floats(f"{name}[{i}]", row)
+    _check(q, k, v)
+    _check_rows("do", do)
     leaves = [values(x) for x in (q, k, v)]
     o = attention_values(*leaves)
     if (len(do), len(do[0])) != (len(o), len(o[0])):

@@ -51,7 +51,7 @@ def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
         sram = (gpu.sram_bytes, gpu.sram_bytes_per_s / 1e12)
         hbm = (gpu.hbm_gb * 1e9, gpu.hbm_bytes_per_s / 1e12)
         chips.setdefault(sram, []).append(gpu.name)
-        ax.plot(*zip(sram, hbm), color="#BBBBBB", lw=1.2, zorder=1)
+        ax.plot(*zip(sram, hbm, strict=True), color="#BBBBBB", lw=1.2, zorder=1)
         ax.plot(
             *sram, "o", color=GREEN, ms=10, label="SRAM (L1 and shared memory, all SMs)" if gpu is gpus[0] else None
         )
@@ -213,7 +213,7 @@ def levels(
     for name, row in checks.entries("measured", measured, most=100).items():
         checks.floats(f"measured[{name!r}]", row, length=len(names), above=0)
     checks.floats("model", list(checks.entries("model", model).values()), length=len(measured), above=0)
-    for i, (name, (at, width)) in enumerate(zip(names, bar_places(len(measured), len(names)))):
+    for i, (name, (at, width)) in enumerate(zip(names, bar_places(len(measured), len(names)), strict=True)):
         shade = (RED, ORANGE, SKY, GREEN)[i]
         ax.bar(at, [row[i] / 1e9 for row in measured.values()], width, color=shade, label=name)
     for x, bytes_ in enumerate(model.values()):

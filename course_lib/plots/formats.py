@@ -23,7 +23,7 @@ def neighbours(axes: Sequence[Axes], x: float, name: str) -> None:
     x = checks.number("x", x)
     f = format_of(name)
     kept = float(rounded(torch.tensor(x, dtype=torch.float64), name))
-    parts = [(bit, shade) for text, shade in zip(bits(x, name), (RED, GREEN, BLUE)) for bit in text]
+    parts = [(bit, shade) for text, shade in zip(bits(x, name), (RED, GREEN, BLUE), strict=True) for bit in text]
     for i, (bit, shade) in enumerate(parts):
         look = {"boxstyle": "square,pad=0.25", "fc": "white", "ec": shade, "lw": 2}
         top.text(i, 0, bit, ha="center", va="center", bbox=look, family="monospace", fontsize=15 if f.bits < 20 else 11)

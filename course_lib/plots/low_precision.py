@@ -17,7 +17,7 @@ def butterfly(axes: Sequence[Axes], stages: Sequence[torch.Tensor]) -> None:
         checks.float_tensor(f"stages[{i}]", x, ndim=1, finite=True)
         checks.whole(f"the length of stages[{i}]", len(x), 1, 1_024)
     limit = max(float(x.abs().max()) for x in stages)
-    for i, (ax, x) in enumerate(zip(axes, stages)):
+    for i, (ax, x) in enumerate(zip(axes, stages, strict=True)):
         ax.barh(range(len(x)), x.abs().tolist(), color=GREEN)
         name = "row" if i == 0 else "rotated" if i == len(stages) - 1 else f"stage {i}"
         ax.set_title(f"{name}\nlargest {float(x.abs().max()):.3g}", fontsize=12)
@@ -31,7 +31,7 @@ def row_bars(axes: Sequence[Axes], before: torch.Tensor, after: torch.Tensor) ->
     for name, x in (("before", before), ("after", after)):
         checks.float_tensor(name, x, ndim=1, finite=True)
         checks.whole(f"the length of {name}", len(x), 1, 1_024)
-    for ax, x, name in zip(axes, (before, after), ("before", "after")):
+    for ax, x, name in zip(axes, (before, after), ("before", "after"), strict=True):
         step = float(x.abs().max()) / 127
         ax.bar(range(len(x)), x.tolist(), width=1.0, color=GREEN)
         ax.axhspan(-step / 2, step / 2, color=GREY, alpha=0.35, lw=0)
@@ -111,9 +111,9 @@ def share_bars(ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[fl
     checks.several("groups", groups, most=1_000)
     for name, values in checks.entries("series", series, most=100).items():
         checks.floats(f"series[{name!r}]", values, length=len(groups), least=0)
-    for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series))):
+    for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series)), strict=True):
         ax.bar(at, values, width, color=colour(name), alpha=0.5 if "," in name else 1, label=name)
-        for x, value in zip(at, values):
+        for x, value in zip(at, values, strict=True):
             ax.text(x, value, f"{value:.0%}", ha="center", va="bottom", fontsize=12)
     ax.set_xticks(range(len(groups)), list(groups))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))

@@ -61,11 +61,11 @@ def key_blocks(axes: Sequence[Axes], scores: torch.Tensor, values: torch.Tensor,
     checks.float_tensor("values", values, ndim=2, finite=True)
     block = min(checks.positive_int("block", block), len(scores))
     state, history = softmax.start(scores, values), []
-    for x, v in zip(scores.split(block), values.split(block)):
+    for x, v in zip(scores.split(block), values.split(block), strict=True):
         before, state = state, softmax.update(state, x, v)
         factor = float(softmax.correction(before.m[None], state.m[None])[0])
         history.append((float(x.max()), float(state.m), factor, float(state.l), float(softmax.output(state)[0])))
-    best, m, factors, l, o = (list(column) for column in zip(*history))
+    best, m, factors, l, o = (list(column) for column in zip(*history, strict=True))
     at = range(len(history))
     axes[0].bar(at, best, color=SKY, label="largest score of the block")
     axes[0].step(at, m, where="mid", color=RED, label="m")

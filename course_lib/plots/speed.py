@@ -95,7 +95,9 @@ def chain(ax: Axes, seconds: Mapping[str, float], causes: Sequence[str], kind: s
     ax.set(xscale="log", xlabel="milliseconds", xlim=(min(times) * 1e3 / 3, max(times) * 1e3 * 8))
     ax.grid(False, axis="y")
     kind_label(ax, kind)
-    return f"in all {times[0] / times[-1]:.0f} times: " + ", ".join(f"{g} by {c}" for g, c in zip(gains[1:], causes))
+    return f"in all {times[0] / times[-1]:.0f} times: " + ", ".join(
+        f"{g} by {c}" for g, c in zip(gains[1:], causes, strict=True)
+    )
 
 
 def climb(
@@ -198,7 +200,7 @@ def grouped_bars(
             above=0 if log else -math.inf,
             least=-math.inf if log else 0,
         )
-    for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series))):
+    for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series)), strict=True):
         ax.bar(at, values, width, color=colour(name), label=name)
     ax.set_xticks(range(len(groups)), list(groups))
     ax.set(yscale="log" if log else "linear", ylabel=ylabel)

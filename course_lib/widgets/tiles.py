@@ -238,7 +238,7 @@ def _matmul_terms(group: dict[str, Any], tensors: dict[str, HBMTensor], cuts: Cu
     loads = {name: [e for e in events if e.op == "load" and e.tensor == name] for name in "AB"}
     products = [
         tensors["A"].data[slice(*a.rows), slice(*a.cols)] @ tensors["B"].data[slice(*b.rows), slice(*b.cols)]
-        for a, b in zip(loads["A"], loads["B"])
+        for a, b in zip(loads["A"], loads["B"], strict=True)
     ]
     if products and products[0].numel() <= 9:
         group["terms"] = [_matrix(x) for x in products]
