@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from course_lib import checks
+
 
 class CompileError(RuntimeError):
     """The compiler refused the kernel; the message is the compiler's."""
@@ -15,17 +17,20 @@ class CompileError(RuntimeError):
 
 def opcodes(ptx: str) -> Counter[str]:
     """How often each opcode of PTX stands in the program, inline assembly included."""
+    checks.text("ptx", ptx)
     return Counter(re.findall(r"(?:^|[;{]|@!?%?\w+)[ \t]*([a-z]\w*(?:(?:\.|::)\w+)+)(?=[\s;])", ptx, flags=re.M))
 
 
 def warp_grid(ttgir: str) -> str:
     """How the warps share a product on tensor cores, '4×1' for four times the rows; '' without tensor cores."""
+    checks.text("ttgir", ttgir)
     layout = re.search(r"nvidia_mma<\{[^}]*?warpsPerCTA = \[(\d+), (\d+)\]", ttgir)
     return "" if layout is None else "×".join(layout.groups())
 
 
 def load_bytes(ptx: str) -> list[int]:
     """The widths of a thread's loads from HBM, bytes, widest first: 16 for `ld.global.v4.b32` and for `cp.async…, 0x10`."""
+    checks.text("ptx", ptx)
     loads = re.findall(r"\bld\.global(?:\.\w+)*?(?:\.v(\d))?\.[a-z](\d+)\b", ptx)
     widths = {int(count or 1) * int(size) // 8 for count, size in loads}
     widths |= {int(size, 16) for size in re.findall(r"\bcp\.async\.c[ag]\.\S+ \[[^]]*\], \[[^]]*\], (0x\w+)", ptx)}
@@ -43,6 +48,8 @@ class Assembled(NamedTuple):
 
 def ptxas_report(ptx: str, arch: int) -> Assembled:
     """What the assembler that Triton uses for ``arch`` says of a program; raises CompileError if it refuses it."""
+    checks.text("ptx", ptx)
+    checks.positive_int("arch", arch)
     from triton.backends.nvidia import compiler
 
     ptxas = compiler.get_ptxas(arch).path
@@ -61,6 +68,7 @@ def ptxas_report(ptx: str, arch: int) -> Assembled:
 
 def read_report(report: str) -> Assembled | None:
     """What ``ptxas -v`` printed; None if it says nothing of registers."""
+    checks.text("report", report)
     registers = re.search(r"Used (\d+) registers", report)
     if registers is None:
         return None
@@ -86,6 +94,7 @@ def order_in_loop(program: str) -> str:
     or PTX; wait(n) lets at most n products be under way behind it.
     Raises ValueError if no loop has both.
     """
+    checks.text("program", program)
     # From a label to the jump back to it.
     loops = re.findall(r"(?s)(?=\n\.(L_x_\d+):(.*?)BRA `\(\.\1\))", program)
     loops += re.findall(r"(?s)(?=\n(\$L__\w+):(.*?)\bbra(?:\.uni)?\s+\1;)", program)

@@ -36,6 +36,15 @@ class CharacterModel(nn.Module):
 
     def __init__(self, letters: int, attend: Attend, *, width: int, heads: int, layers: int, length: int) -> None:
         super().__init__()
+        checks.function("attend", attend)
+        for name, value in (
+            ("letters", letters),
+            ("width", width),
+            ("heads", heads),
+            ("layers", layers),
+            ("length", length),
+        ):
+            checks.whole(name, value, 1, most=2**16)
         if width % heads:
             raise ValueError(f"width is {width} and heads is {heads}; pass a width that is a multiple of the heads")
         self.letter, self.place = nn.Embedding(letters, width), nn.Embedding(length, width)
@@ -43,6 +52,12 @@ class CharacterModel(nn.Module):
         self.read_out = nn.Linear(width, letters, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if checks.readable("x", x).dtype not in (torch.int64, torch.int32):
+            raise TypeError(f"x has dtype {x.dtype}; pass numbers of characters, for example x.long()")
+        if x.dim() != 2 or x.shape[1] > self.place.num_embeddings:
+            raise ValueError(
+                f"x has shape {list(x.shape)}; pass [batch, length], length at most {self.place.num_embeddings}"
+            )
         places = torch.arange(x.shape[1], device=x.device)
         return self.read_out(self.layers(self.letter(x) + self.place(places)))
 
@@ -72,9 +87,18 @@ def train(
     """Train a CharacterModel on ``text`` from a fixed start, on fixed batches: only ``attend`` differs from run to run.
 
     ``dtype`` other than float32 means autocast. ``compiled`` puts the model through torch.compile(fullgraph=True), which
-    raises on a graph break. Raises ValueError for a text that is shorter than one row of a batch.
+    raises on a graph break. Raises ValueError for a text that is shorter than one row of a batch, TypeError
+    or ValueError for other arguments out of their range.
     """
+    checks.text("text", text)
     checks.positive_int("steps", steps)
+    for name, value in (("batch", batch), ("length", length)):
+        checks.whole(name, value, 1, most=2**16)
+    checks.number("rate", rate, above=0)
+    checks.one_of("dtype", dtype, (torch.float32, torch.float16, torch.bfloat16))
+    checks.truth("compiled", compiled)
+    if not isinstance(device, str | torch.device) or str(device).split(":")[0] not in ("cpu", "cuda"):
+        raise ValueError(f"device is {checks.shown(device)}; pass 'cpu' or 'cuda'")
     if len(text) < length + 2:
         raise ValueError(f"text has {len(text)} characters; pass at least {length + 2} (length + 2)")
     letters = sorted(set(text))

@@ -3,51 +3,155 @@
 Each check raises before anything is computed, and its message names the argument, what was given and what to pass.
 """
 
-from collections.abc import Sequence
+import math
+import numbers
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+LARGEST_VIEW = 2**28  # elements of a tensor that repeats its memory, where all are read: a GiB in float32
+LARGEST_UNREAD = 2**36  # and where none is
+
+
+def shown(value: Any) -> str:
+    """``value`` as text for a message, cut short; of a tensor and of an int with too many digits, the type."""
+    if isinstance(value, torch.Tensor):
+        return f"<{type(value).__name__}>"
+    try:
+        return reprlib.repr(value)
+    except Exception:  # an int of more than 4,300 digits, or a repr of somebody else's
+        return f"<{type(value).__name__}>"
+
 
 def positive_int(name: str, value: Any) -> int:
     """Return ``value`` if it is an integer of at least 1, else raise TypeError or ValueError."""
+    return whole(name, value, 1)
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return ``value`` if it is an integer from ``least`` to ``most`` (None: any), else raise TypeError or ValueError."""
+    wanted = f"pass a whole number {f'of at least {least}' if most is None else f'from {least:,} to {most:,}'}"
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); pass a whole number of at least 1")
-    if value < 1:
-        raise ValueError(f"{name} is {value}; pass a whole number of at least 1")
+        raise TypeError(f"{name} is {shown(value)} ({type(value).__name__}); {wanted}")
+    if value < least or (most is not None and value > most):
+        raise ValueError(f"{name} is {shown(value)}; {wanted}")
+    return value
+
+
+def number(name: str, value: Any, least: float = -math.inf, above: float = -math.inf) -> float:
+    """Return ``value`` as a float if it is a finite real number within the bounds, else raise TypeError or ValueError."""
+    bound = f" of at least {least:g}" if least > -math.inf else f" above {above:g}" if above > -math.inf else ""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} is {shown(value)} ({type(value).__name__}); pass a finite number{bound}")
+    try:
+        found = float(value)
+    except OverflowError:  # a whole number or a fraction beyond all floats
+        found = math.inf
+    if not (math.isfinite(found) and found >= least and found > above):
+        raise ValueError(f"{name} is {shown(value)}; pass a finite number{bound}")
+    return found
+
+
+def function(name: str, value: Any) -> Callable[..., Any]:
+    """Return ``value`` if it can be called, else raise TypeError."""
+    if not callable(value):
+        raise TypeError(f"{name} is {shown(value)} ({type(value).__name__}); pass a function")
+    return value  # type: ignore[no-any-return]
+
+
+def truth(name: str, value: Any) -> bool:
+    """Return ``value`` if it is True or False, else raise TypeError: 'no' would count as true."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is {shown(value)} ({type(value).__name__}); pass True or False")
+    return value
+
+
+def text(name: str, value: Any) -> str:
+    """Return ``value`` if it is a string, else raise TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {shown(value)} ({type(value).__name__}); pass text")
+    return value
+
+
+def instance(name: str, value: Any, kind: type, example: str) -> Any:
+    """Return ``value`` if it is a ``kind``, else raise TypeError with an ``example`` of what to pass."""
+    if not isinstance(value, kind):
+        raise TypeError(
+            f"{name} is {shown(value)} ({type(value).__name__}); pass a {kind.__name__}, for example {example}"
+        )
     return value
 
 
 def one_of(name: str, value: Any, choices: Sequence[Any]) -> Any:
-    """Return ``value`` if it is one of ``choices``, else raise ValueError listing them."""
-    if value not in choices:
-        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}")
-    return value
+    """Return ``value`` if it is one of ``choices`` and of its type (True is not 1), else raise ValueError listing them."""
+    for choice in choices:
+        if value is choice:
+            return value
+        if isinstance(value, type(choice)) and not isinstance(value, bool) and value == choice:
+            return value
+    raise ValueError(f"{name} is {shown(value)}; choose one of {', '.join(map(repr, choices))}")
+
+
+def dense(name: str, x: Any) -> torch.Tensor:
+    """Return ``x`` if it is a tensor whose elements lie in memory one by one: not sparse, nested or quantised. Reads no values."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} is a {type(x).__name__}; pass a torch.Tensor")
+    if x.is_nested:
+        raise TypeError(f"{name} is a nested tensor; pass its parts one by one, for example {name}.unbind()[0]")
+    if x.layout is not torch.strided:
+        raise TypeError(f"{name} has layout {x.layout}; pass a dense tensor, for example {name}.to_dense()")
+    if x.is_quantized:
+        raise TypeError(f"{name} is quantised ({x.dtype}); pass plain numbers, for example {name}.dequantize()")
+    return x
+
+
+def _no_giant(name: str, x: torch.Tensor, most: int) -> torch.Tensor:
+    if x.numel() > most and 0 in x.stride():
+        raise ValueError(
+            f"{name} has shape {list(x.shape)} and strides {list(x.stride())}: {x.numel():,} elements, the same ones again and "
+            f"again; pass at most {most:,} of them"
+        )
+    return x
+
+
+def readable(name: str, x: Any) -> torch.Tensor:
+    """Return ``x`` if it is a dense, non-empty tensor of real numbers of any kind that can be read: not meta, not a giant view."""
+    dense(name, x)
+    if x.is_complex():
+        raise TypeError(f"{name} has dtype {x.dtype}; pass real numbers, for example {name}.real")
+    if x.numel() == 0:
+        raise ValueError(f"{name} is empty (shape {list(x.shape)}); pass at least one element")
+    if x.is_meta:
+        raise ValueError(f"{name} is on the meta device and holds no numbers; pass a tensor on a CPU or GPU")
+    return _no_giant(name, x, LARGEST_VIEW)
 
 
 def float_tensor(
     name: str, x: Any, ndim: int | None = None, look_inside: bool = True, finite: bool = False
 ) -> torch.Tensor:
-    """Return ``x`` if it is a non-empty floating-point tensor (of ``ndim`` dimensions, if given) without NaN or +inf.
+    """Return ``x`` if it is a dense, non-empty tensor (of ``ndim`` dimensions, if given) of ``FLOATS`` without NaN or +inf.
 
     ``finite=True`` refuses -inf, too, which as a score is a masked entry.
     ``look_inside=False`` leaves the values unread, as kernel launchers must: reading them would cost a pass over memory.
     """
-    if not isinstance(x, torch.Tensor):
-        raise TypeError(f"{name} is a {type(x).__name__}; pass a torch.Tensor")
-    if not x.is_floating_point():
+    dense(name, x)
+    if x.dtype not in FLOATS:
         raise TypeError(f"{name} has dtype {x.dtype}; pass floating-point numbers, for example {name}.float()")
     if ndim is not None and x.dim() != ndim:
         raise ValueError(f"{name} has shape {list(x.shape)}; pass a tensor with {ndim} dimension{'s' * (ndim > 1)}")
     if x.numel() == 0:
         raise ValueError(f"{name} is empty (shape {list(x.shape)}); pass at least one element")
-    if look_inside and x.is_meta:
-        raise ValueError(f"{name} is on the meta device and holds no numbers; pass a tensor on a CPU or GPU")
-    if look_inside and bool(torch.isnan(x).any()):
+    if not look_inside:
+        return _no_giant(name, x, LARGEST_UNREAD)
+    readable(name, x)
+    if bool(torch.isnan(x).any()):
         raise ValueError(f"{name} contains NaN; remove it first, for example with torch.nan_to_num")
-    if look_inside and finite and bool(torch.isinf(x).any()):
+    if finite and bool(torch.isinf(x).any()):
         raise ValueError(f"{name} contains an infinity; pass finite numbers, for example torch.nan_to_num({name})")
-    if look_inside and bool((x == float("inf")).any()):
+    if bool((x == float("inf")).any()):
         raise ValueError(
             f"{name} contains +inf, which has no softmax; pass finite numbers (or -inf for a masked entry)"
         )
@@ -62,6 +166,13 @@ def same_kind(**tensors: torch.Tensor) -> None:
             raise TypeError(
                 f"{first_name} is {first.dtype} but {name} is {x.dtype}; convert one, for example {name}.to({first.dtype})"
             )
+    same_device(**tensors)
+
+
+def same_device(**tensors: torch.Tensor) -> None:
+    """Raise if the tensors are on different devices; the message names the pair."""
+    (first_name, first), *others = tensors.items()
+    for name, x in others:
         if x.device != first.device:
             raise ValueError(
                 f"{first_name} is on {first.device} but {name} is on {x.device}; move one, for example {name}.to({str(first.device)!r})"
@@ -101,21 +212,34 @@ def attention_shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple
     return q.shape[0], k.shape[0], q.shape[1], v.shape[1]
 
 
-def attention_inputs(q: Any, k: Any, v: Any, finite: bool = False) -> tuple[int, int, int, int]:
-    """Check one head's q [Nq, d], k [Nk, d], v [Nk, dv], values included; return (Nq, Nk, d, dv)."""
+def attention_inputs(q: Any, k: Any, v: Any, sums: torch.dtype | None = None) -> tuple[int, int, int, int]:
+    """Check one head's q [Nq, d], k [Nk, d], v [Nk, dv], values included; return (Nq, Nk, d, dv).
+
+    They must be finite, and so must be what is summed in ``sums`` (float32 for halves unless given): q kᵀ, and v over all keys.
+    """
     for name, x in (("q", q), ("k", k), ("v", v)):
-        float_tensor(name, x, ndim=2, finite=finite)
-    return attention_shapes(q, k, v)
+        float_tensor(name, x, ndim=2, finite=True)
+    n_q, n_k, d, d_v = attention_shapes(q, k, v)
+    sums = sums or torch.promote_types(q.dtype, torch.float32)
+    largest = {name: float(x.detach().abs().max()) for name, x in (("q", q), ("k", k), ("v", v))}
+    if largest["q"] * largest["k"] * d > torch.finfo(sums).max:
+        raise ValueError(
+            f"q is up to {largest['q']:.3g} and k up to {largest['k']:.3g}; pass smaller ones, their products overflow {sums}"
+        )
+    if largest["v"] * n_k > torch.finfo(sums).max:
+        raise ValueError(f"v is up to {largest['v']:.3g}; pass smaller values, the sum of {n_k} overflows {sums}")
+    return n_q, n_k, d, d_v
 
 
-def causal_mask(causal: Any, causal_offset: Any) -> None:
+def causal_mask(causal: Any, causal_offset: Any = 0) -> None:
     """TypeError unless ``causal`` is True or False and the offset a whole number; ValueError for an offset without a mask."""
-    if not isinstance(causal, bool):
-        raise TypeError(f"causal is {causal!r}; pass True or False")
+    truth("causal", causal)
     if isinstance(causal_offset, bool) or not isinstance(causal_offset, int):
-        raise TypeError(f"causal_offset is {causal_offset!r}; pass a whole number, for example k.shape[2] - q.shape[2]")
+        raise TypeError(
+            f"causal_offset is {shown(causal_offset)}; pass a whole number, for example k.shape[2] - q.shape[2]"
+        )
     if causal_offset and not causal:
-        raise ValueError(f"causal_offset is {causal_offset} but causal is False; pass causal=True with it")
+        raise ValueError(f"causal_offset is {shown(causal_offset)} but causal is False; pass causal=True with it")
 
 
 def grouped_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
@@ -127,3 +251,61 @@ def grouped_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         raise ValueError(
             f"q is {list(q.shape)} but k is {list(k.shape)}; batch and head size must be equal, q's heads a multiple of k's"
         )
+
+
+def several(name: str, values: Any, length: int | None = None, least: int = 1, most: int = 100_000) -> Sequence[Any]:
+    """Return ``values`` if it is a list or the like, of ``length`` entries or ``least`` to ``most``, else raise TypeError or ValueError."""
+    if (
+        not hasattr(values, "__len__")
+        or isinstance(values, str | bytes | Mapping | set)
+        or getattr(values, "ndim", None) == 0
+    ):
+        raise TypeError(f"{name} is {shown(values)} ({type(values).__name__}); pass a list")
+    wanted = f"pass {length}" if length is not None else f"pass {least} to {most:,}"
+    if len(values) != length if length is not None else not least <= len(values) <= most:
+        raise ValueError(f"{name} has {len(values):,} entries; {wanted}")
+    return values  # type: ignore[no-any-return]
+
+
+def floats(
+    name: str,
+    values: Any,
+    length: int | None = None,
+    above: float = -math.inf,
+    least: float = -math.inf,
+    gaps: bool = False,
+) -> list[float]:
+    """A sequence, array or vector of finite numbers as a list, else TypeError or ValueError; lengths as for ``several``.
+
+    ``gaps`` lets +inf pass, as the error of what overflows: matplotlib leaves a gap there.
+    """
+    if isinstance(values, torch.Tensor):
+        float_tensor(name, values, ndim=1)
+    several(name, values, length)
+    plain = values.tolist() if hasattr(values, "tolist") else values
+    return [
+        math.inf
+        if gaps and isinstance(value, float) and value == math.inf
+        else number(f"{name}[{i}]", value, least, above)
+        for i, value in enumerate(plain)
+    ]
+
+
+def entries(name: str, values: Any, most: int = 1_000) -> Mapping[str, Any]:
+    """Return ``values`` if it is a mapping of 1 to ``most`` names to something, else raise TypeError or ValueError."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{name} is {shown(values)} ({type(values).__name__}); pass a dictionary by names")
+    if not 1 <= len(values) <= most:
+        raise ValueError(f"{name} has {len(values):,} entries; pass 1 to {most:,}")
+    for key in values:
+        if not isinstance(key, str):
+            raise TypeError(f"{name} has the key {shown(key)} ({type(key).__name__}); pass names")
+    return values
+
+
+def axes(given: Any, count: int) -> Sequence[Any]:
+    """Return ``given`` if it holds ``count`` axes of matplotlib, else raise TypeError."""
+    if not isinstance(given, Sequence) or len(given) != count:
+        found = len(given) if hasattr(given, "__len__") else type(given).__name__
+        raise TypeError(f"axes is {found}; pass {count} axes in a list, as style.render(…, axes=(1, {count})) does")
+    return given

@@ -61,16 +61,20 @@ class Compiled(NamedTuple):
 
 def matrix(rows: int, cols: int, dtype: torch.dtype = torch.float16, heads: int | None = None) -> torch.Tensor:
     """A stand-in for a [rows, cols] or [heads, rows, cols] tensor: a shape and a dtype without numbers."""
-    shape = [checks.positive_int("rows", rows), checks.positive_int("cols", cols)]
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(
+            f"dtype is {checks.shown(dtype)} ({type(dtype).__name__}); pass one of torch's, for example torch.float16"
+        )
+    shape = [checks.whole("rows", rows, 1, 2**31), checks.whole("cols", cols, 1, 2**16)]
     if heads is not None:
-        shape.insert(0, checks.positive_int("heads", heads))
+        shape.insert(0, checks.whole("heads", heads, 1, 2**16 - 1))
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
 def inspect(launcher: Callable[..., Any], *args: Any, arch: int = 90, **kwargs: Any) -> Compiled:
     """Compile the (last) kernel that ``launcher(*args, **kwargs)`` launches, for sm_80 or sm_90.
 
-    Raises ValueError for another architecture and a launcher that launches nothing, the launcher's own errors for bad
+    Raises ValueError for another architecture and a launcher that launches nothing or that no module has, the launcher's own errors for bad
     arguments, CompileError if the compiler gives up, KernelsUnavailableError without Triton. The first answer takes seconds; it is cached.
     """
     return inspect_all([(launcher, args, kwargs)], arch)[0]
@@ -80,8 +84,10 @@ def inspect_all(
     calls: Sequence[tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]], arch: int = 90
 ) -> list[Compiled]:
     """As ``inspect`` for many (launcher, args, kwargs) at once: one child process compiles those that are not cached."""
-    runtime.require_kernels()
     checks.one_of("arch", arch, list(ARCHITECTURES))
+    for launcher, _, _ in calls:
+        _importable(launcher)
+    runtime.require_kernels()
     keys = [_key(launcher, args, kwargs, arch) for launcher, args, kwargs in calls]
     cache = _read_cache()
     missing = [i for i, key in enumerate(keys) if key not in cache]
@@ -93,6 +99,19 @@ def inspect_all(
             cache[keys[i]] = list(result)
         _write_cache({keys[i]: cache[keys[i]] for i in missing})
     return [Compiled(*cache[key]) for key in keys]
+
+
+def _importable(launcher: Any) -> None:
+    checks.function("launcher", launcher)
+    try:
+        pickle.dumps(launcher)
+        found = hasattr(launcher, "__qualname__") and launcher.__module__ != "__main__"
+    except (pickle.PicklingError, AttributeError, TypeError):
+        found = False
+    if not found:
+        raise ValueError(
+            f"launcher is {checks.shown(launcher)}, which another process cannot import; pass a function that stands in a module"
+        )
 
 
 # --- the cache ---
@@ -133,7 +152,7 @@ def _key(launcher: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, An
     files = {str(sys.modules[name].__file__) for name in _modules(launcher.__module__) | {__name__, assembly.__name__}}
     sources = [Path(file).read_text(encoding="utf-8") for file in sorted(files)]
     call = [launcher.__qualname__, [_describe(x) for x in args], {k: _describe(x) for k, x in sorted(kwargs.items())}]
-    text = json.dumps([call, arch, version("triton"), sources])
+    text = json.dumps([call, arch, version("triton"), sources], default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -214,7 +233,7 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
     from triton.experimental.gluon._runtime import GluonASTSource
 
     launch_options = {name: options.pop(name) for name in ("num_warps", "num_stages") if name in options}
-    bound = dict(zip(kernel.arg_names, args)) | options
+    bound = dict(zip(kernel.arg_names, args, strict=False)) | options
     signature: dict[str, str] = {}
     constants: dict[str, Any] = {}
     attributes: dict[tuple[int, ...], list[Any]] = {}
@@ -228,7 +247,7 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
         elif hasattr(value, "block_shape"):
             signature[name] = _descriptor(value)
         elif isinstance(value, int):
-            signature[name] = "i32"
+            signature[name] = "i32" if -(2**31) <= value < 2**31 else "i64"
             if value % 16 == 0 and special:
                 attributes[(i,)] = [["tt.divisibility", 16]]
         else:

@@ -5,7 +5,6 @@ what the simulated memory counts. Shapes: Q [n, d], K [n_k, d], V [n_k, d_v], O 
 d_v = d unless given. Block sizes: block_m rows of Q (the papers' Br), block_n rows of K and V (the papers' Bc).
 """
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,7 +65,8 @@ class Traffic:
         return self.read_bytes + self.write_bytes
 
     def times(self, count: int) -> "Traffic":
-        """The traffic of ``count`` heads, or repetitions."""
+        """The traffic of ``count`` heads, or repetitions; none for 0. Raises TypeError or ValueError for what is no such number."""
+        checks.whole("count", count, 0)
         reads = {name: size * count for name, size in self.reads.items()}
         return Traffic(reads, {name: size * count for name, size in self.writes.items()})
 
@@ -79,7 +79,7 @@ def _shape(n: int, d: int, n_k: int | None, d_v: int | None) -> tuple[int, int, 
 
 def _blocks(length: int, block: int | None, name: str) -> int:
     """How many blocks cover ``length``: ⌈length / block⌉; None means one block."""
-    return 1 if block is None else math.ceil(length / checks.positive_int(name, block))
+    return 1 if block is None else -(-length // checks.positive_int(name, block))
 
 
 def attention_flops(n: int, d: int, n_k: int | None = None, d_v: int | None = None) -> Flops:
@@ -139,15 +139,41 @@ def compulsory_traffic(n: int, d: int, dtype: str | torch.dtype = "fp32") -> Tra
     return Traffic(reads={"Q": size, "K": size, "V": size}, writes={"O": size})
 
 
-def _visited(n: int, block_m: int, block_n: int | None, causal: bool) -> list[tuple[int, int]]:
-    """For each block of queries: how many rows it has, and how many keys it meets (whole blocks of keys)."""
-    rows = [min(block_m, n - start) for start in range(0, n, block_m)]
-    if not causal:
-        return [(r, n) for r in rows]
+class _Visits(NamedTuple):
+    """Of all pairs of blocks that a loop over blocks of queries visits, summed: keys, rows, and scores (rows × keys)."""
+
+    key_rows: int
+    rows: int
+    scores: int
+
+
+def _visits(n: int, block_m: int, block_n: int | None, causal: bool) -> _Visits:
+    """Each of the T = ⌈n / block_m⌉ blocks of queries meets all keys or, if causal, those blocks of keys that its last row sees.
+
+    ``block_n`` None is one block of keys; a causal count needs it. In O(log n), so that no length is too long.
+    """
+    blocks, per_row = _blocks(n, block_m, "block_m"), _blocks(n, block_n, "block_n")
+    if not checks.truth("causal", causal):
+        return _Visits(key_rows=blocks * n, rows=n * per_row, scores=n * n)
     if block_n is None:
         raise ValueError("block_n is missing; a causal count depends on it: pass block_n, for example 64")
-    step = checks.positive_int("block_n", block_n)
-    return [(r, min(n, math.ceil((i * block_m + r) / step) * step)) for i, r in enumerate(rows)]
+    # The j-th block but the last one meets ⌈j · block_m / block_n⌉ blocks of keys; the last one meets all.
+    whole, last = blocks - 1, n - (blocks - 1) * block_m
+    pairs = _sum_of_floors(whole, block_m, block_n, block_m + block_n - 1)
+    with_the_last_keys = whole - min(whole, (per_row - 1) * block_n // block_m)
+    keys = pairs * block_n - with_the_last_keys * (per_row * block_n - n)
+    return _Visits(key_rows=keys + n, rows=pairs * block_m + per_row * last, scores=keys * block_m + n * last)
+
+
+def _sum_of_floors(terms: int, step: int, over: int, start: int) -> int:
+    """Σ ⌊(start + i · step) / over⌋ for i = 0 … terms - 1, as Euclid's algorithm goes; all numbers at least 0, over above 0."""
+    total = 0
+    while terms:
+        total += terms * (start // over) + terms * (terms - 1) // 2 * (step // over)
+        start, step = start % over, step % over
+        last = start + step * terms
+        terms, start, step, over = last // over, last % over, over, step
+    return total
 
 
 def flash_v1_traffic(
@@ -171,14 +197,16 @@ def flash_v1_traffic(
     n, _, d, _ = _shape(n, d, None, None)
     e, wide = element_bytes(dtype), max(4, element_bytes(dtype))
     if block_m is None:
-        if causal or split != 1:
+        if checks.truth("causal", causal) or split != 1:
             raise ValueError("block_m is missing; causal and split counts depend on it: pass block_m, for example 64")
         block_m = n
-    visited = _visited(n, checks.positive_int("block_m", block_m), block_n, causal)
-    per_program = math.ceil(len(visited) / checks.positive_int("split", split))
-    rows = sum(r * _blocks(keys, block_n, "block_n") for r, keys in visited)
-    key_rows = sum(max(keys for _, keys in visited[i : i + per_program]) for i in range(0, len(visited), per_program))
-    state = {"O": rows * d * wide} | ({"l": rows * wide, "m": rows * wide} if softmax else {})
+    rows = _visits(n, block_m, block_n, causal).rows
+    per_program = _blocks(_blocks(n, block_m, "block_m"), split, "split")
+    # A program reads what the last of its blocks of queries sees.
+    key_rows = _visits(n, per_program * block_m, block_n, causal).key_rows
+    state = {"O": rows * d * wide}
+    if checks.truth("softmax", softmax):
+        state |= {"l": rows * wide, "m": rows * wide}
     return Traffic(reads={"Q": rows * d * e, "K": key_rows * d * e, "V": key_rows * d * e} | state, writes=dict(state))
 
 
@@ -199,11 +227,12 @@ def flash_v2_traffic(
     ``causal`` skips the blocks of keys above the diagonal and needs block_n; ``lse`` adds the writing of L (line 15).
     """
     n, n_k, d, _ = _shape(n, d, n_k, None)
-    e, t = element_bytes(dtype), _blocks(n, block_m, "block_m")
-    if causal and n_k != n:
+    checks.positive_int("block_m", block_m)
+    e, t, _ = element_bytes(dtype), _blocks(n, block_m, "block_m"), _blocks(n_k, block_n, "block_n")
+    if checks.truth("causal", causal) and n_k != n:
         raise ValueError(f"n_k is {n_k} and n is {n}; a causal count needs n_k = n: leave n_k out")
-    key_rows = sum(keys for _, keys in _visited(n, block_m, block_n, causal)) if causal else t * n_k
-    writes = {"O": n * d * e} | ({"L": n * max(4, e)} if lse else {})
+    key_rows = _visits(n, block_m, block_n, causal).key_rows if causal else t * n_k
+    writes = {"O": n * d * e} | ({"L": n * max(4, e)} if checks.truth("lse", lse) else {})
     return Traffic(reads={"Q": n * d * e, "K": key_rows * d * e, "V": key_rows * d * e}, writes=writes)
 
 
@@ -222,9 +251,7 @@ def attention_operations(order: str, n: int, d_v: int, block_m: int, block_n: in
     checks.one_of("order", order, ORDERS)
     for name, value in (("n", n), ("d_v", d_v), ("block_m", block_m), ("block_n", block_n)):
         checks.positive_int(name, value)
-    visited = _visited(n, block_m, block_n, causal)
-    scores = sum(r * keys for r, keys in visited)
-    rows = sum(r * _blocks(keys, block_n, "block_n") for r, keys in visited)
+    _, rows, scores = _visits(n, block_m, block_n, causal)
     if order == "V1":
         return Operations(exp=scores + 2 * rows, divide=rows, rescale=rows * (2 + 3 * d_v))
     if order == "running":
@@ -255,9 +282,9 @@ def backward_traffic(
     checks.one_of("order", order, BACKWARD_ORDERS)
     n, _, d, _ = _shape(n, d, None, None)
     e, wide = element_bytes(dtype), max(4, element_bytes(dtype))
-    visited = _visited(n, checks.positive_int("block_m", block_m), block_n, causal)
-    rows = sum(r * _blocks(keys, block_n, "block_n") for r, keys in visited)
-    key_rows = sum(keys for _, keys in visited)
+    checks.positive_int("block_m", block_m)
+    checks.positive_int("block_n", block_n)
+    key_rows, rows, _ = _visits(n, block_m, block_n, causal)
     reads = dict.fromkeys(("Q", "K", "V", "O", "dO", "L", "D"), 0) | {"O": n * d * e, "dO": n * d * e}
     writes = {"D": n * wide} | dict.fromkeys(("dQ", "dK", "dV"), n * d * e)
     if order != "queries outside":
@@ -280,7 +307,7 @@ def flash_v1_blocks(sram_elements: int, d: int) -> tuple[int, int]:
     """(Br, Bc) of FlashAttention's Algorithm 1, line 1: Bc = ⌈M / 4d⌉, Br = min(⌈M / 4d⌉, d), M in elements."""
     checks.positive_int("sram_elements", sram_elements)
     checks.positive_int("d", d)
-    block_n = math.ceil(sram_elements / (4 * d))
+    block_n = _blocks(sram_elements, 4 * d, "d")
     return min(block_n, d), block_n
 
 

@@ -81,8 +81,13 @@ def counters(
 
     Bytes, seconds, shares of the peak, instructions of warps, the clock; with ``stalls`` why warps wait, too (STALLS).
     ``num_stages`` is for those of our kernels that take it; 0 leaves it as it is.
-    Raises CountersUnavailableError where ncu cannot do it.
+    Raises TypeError or ValueError for bad arguments, CountersUnavailableError where ncu cannot do it.
     """
+    checks.one_of("case", case, list(cases()))
+    for name, value in (("heads", heads), ("n", n), ("d", d)):
+        checks.positive_int(name, value)
+    checks.whole("num_stages", num_stages, 0)
+    checks.truth("stalls", stalls)
     if shutil.which("ncu") is None:
         raise CountersUnavailableError(
             "ncu is not on the path; install Nsight Compute (it comes with the CUDA toolkit)"
@@ -99,15 +104,22 @@ def counters(
 
 
 def parse(output: str) -> list[dict[str, Any]]:
-    """ncu's CSV (a line for each kernel and metric, among lines that begin with '==') as one row for each kernel."""
+    """ncu's CSV (a line for each kernel and metric, among lines that begin with '==') as one row for each kernel.
+
+    Raises CountersUnavailableError for a metric that was not asked for and one without a number, which ncu writes as 'n/a'.
+    """
+    checks.text("output", output)
     table = [line for line in output.splitlines() if line.startswith('"')]
     metrics = METRICS | STALLS
     names = {metric: name for name, (metric, _) in metrics.items()}
     kernels: dict[str, dict[str, Any]] = {}
     for line in csv.DictReader(table):
         row = kernels.setdefault(line["ID"], {"kernel": line["Kernel Name"].split("(")[0].strip("_ ")})
-        name = names[line["Metric Name"]]
-        value = float(line["Metric Value"].replace(",", "")) * metrics[name][1]
+        metric, words = line["Metric Name"], line["Metric Value"]
+        try:
+            name, value = names[metric], float(words.replace(",", "")) * metrics[names[metric]][1]
+        except (KeyError, ValueError):
+            raise CountersUnavailableError(f"ncu gave {words!r} for the metric {metric!r}") from None
         row[name] = round(value) if name in _COUNTS else value
     return list(kernels.values())
 

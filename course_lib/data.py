@@ -4,6 +4,7 @@ import csv
 import functools
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,14 +21,14 @@ class DataError(ValueError):
 
 def as_text(s: str) -> str:
     """A field that must not be empty; as it is. Raises ValueError, as all converters do."""
-    if not s.strip():
+    if not checks.text("s", s).strip():
         raise ValueError("is empty")
     return s
 
 
 def as_positive(s: str) -> float:
     """A finite number above 0."""
-    x = float(s)
+    x = float(checks.text("s", s))
     if not 0 < x < float("inf"):
         raise ValueError("is not a positive number")
     return x
@@ -35,7 +36,7 @@ def as_positive(s: str) -> float:
 
 def as_count(s: str) -> int:
     """A whole number of at least 1."""
-    x = int(s)
+    x = int(checks.text("s", s))
     if x < 1:
         raise ValueError("is not a whole number of at least 1")
     return x
@@ -43,14 +44,26 @@ def as_count(s: str) -> int:
 
 def as_rate(s: str) -> float | None:
     """A peak rate, or None where the hardware does not have the format."""
-    return as_positive(s) if s else None
+    return as_positive(s) if checks.text("s", s) else None
 
 
 def read_table(path: Path, schema: Mapping[str, Callable[[str], Any]], key: str) -> list[dict[str, Any]]:
     """The rows of a CSV file, each field converted by its schema entry; ``key`` must differ from row to row.
 
-    Raises DataError naming file, line and field.
+    Raises DataError naming file, line and field; TypeError or ValueError for a path, schema or key that cannot be.
     """
+    checks.instance("path", path, Path, "DATA / 'gpus.csv'")
+    checks.instance("schema", schema, Mapping, "{'name': as_text}")
+    for name, convert in schema.items():
+        checks.function(f"schema[{name!r}]", convert)
+    checks.one_of("key", key, list(schema))
+    try:
+        return _rows(path, schema, key)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path.name} is not UTF-8 ({error})") from None
+
+
+def _rows(path: Path, schema: Mapping[str, Callable[[str], Any]], key: str) -> list[dict[str, Any]]:
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         if list(reader.fieldnames or []) != list(schema):
@@ -181,10 +194,14 @@ _REPORTED: dict[str, dict[str, Callable[[str], Any]]] = {
 }
 
 
-@functools.cache
 def reported(name: str) -> list[dict[str, Any]]:
     """The rows of ``data/reported/<name>.csv``: what a source reports, with the source's key in column ``source``."""
-    schema = _REPORTED[checks.one_of("name", name, list(_REPORTED))]
+    return _reported(checks.one_of("name", name, list(_REPORTED)))
+
+
+@functools.cache
+def _reported(name: str) -> list[dict[str, Any]]:
+    schema = _REPORTED[name]
     path = DATA / "reported" / f"{name}.csv"
     rows = read_table(path, schema, key=next(iter(schema)))
     if "source" in schema:
@@ -199,7 +216,12 @@ def reported(name: str) -> list[dict[str, Any]]:
 
 def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
     """One column of rows as a list; raises ValueError listing the columns for one that is not there."""
-    checks.one_of("column", name, list(rows[0]) if rows else [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise TypeError(f"rows is {checks.shown(rows)}; pass a list of rows, for example reported('sources')")
+    if not rows:
+        raise ValueError("rows is empty; pass at least one row")
+    for row in rows:
+        checks.one_of("column", name, list(row))
     return [row[name] for row in rows]
 
 
@@ -231,10 +253,37 @@ class Measured(NamedTuple):
         return text.split("+")[0]
 
 
+SIGNED = ("kept",)  # the fields of a recording that may be below 0
+
+
+def check_rows(rows: Any) -> list[dict[str, Any]]:
+    """``rows`` if they can be a recording's: dictionaries of the same fields, each text, True, False or a finite number.
+
+    Numbers are of at least 0, but for those of ``SIGNED``. Raises ValueError naming row and field.
+    """
+    if not isinstance(rows, list) or not rows:
+        raise ValueError(f"field 'rows': is {'empty' if rows == [] else 'missing or no list'}")
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict) or not row or not all(isinstance(field, str) for field in row):
+            raise ValueError(f"row {number}: is {checks.shown(row)}; expected fields with values")
+        if set(row) != set(rows[0]):
+            raise ValueError(f"row {number}: has fields {sorted(row)}; expected {sorted(rows[0])}")
+        for field, value in row.items():
+            if not isinstance(value, str | bool | int | float):
+                raise ValueError(f"row {number}, field {field!r}: {checks.shown(value)} is no text and no number")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"row {number}, field {field!r}: {value} is not a finite number")
+            if not isinstance(value, str) and value < 0 and field not in SIGNED:
+                raise ValueError(f"row {number}, field {field!r}: {value} is below 0")
+    return rows
+
+
 def measured(device: str, name: str) -> Measured:
     """``data/measured/<device>/<name>.json``; raises DataError naming the file and what is wrong with it."""
+    for what, part in (("device", device), ("name", name)):
+        checks.text(what, part)
     path = DATA / "measured" / device / f"{name}.json"
-    if not path.is_file():
+    if not all(re.fullmatch(r"\w[\w.-]*", part) for part in (device, name)) or not path.is_file():
         have = sorted(
             str(p.relative_to(DATA / "measured").with_suffix("")) for p in (DATA / "measured").glob("*/*.json")
         )
@@ -244,16 +293,18 @@ def measured(device: str, name: str) -> Measured:
         content = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise DataError(f"{where}, line {error.lineno}: {error.msg}") from None
-    for field in ("date", "command", "commit", "device", "versions"):
-        if not content.get("provenance", {}).get(field):
+    except ValueError as error:  # not UTF-8, or a number of thousands of digits
+        raise DataError(f"{where}: {error}") from None
+    if not isinstance(content, dict) or not isinstance(content.get("provenance", {}), dict):
+        raise DataError(f"{where}: holds no provenance and rows")
+    made = content.get("provenance", {})
+    for field in ("date", "command", "commit", "device"):
+        if not isinstance(made.get(field), str) or not made[field]:
             raise DataError(f"{where}, field 'provenance.{field}': is missing")
-    rows = content.get("rows")
-    if not rows:
-        raise DataError(f"{where}, field 'rows': is empty")
-    for number, row in enumerate(rows):
-        for field, value in row.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise DataError(f"{where}, row {number}, field {field!r}: {value} is not a finite number")
-        if set(row) != set(rows[0]):
-            raise DataError(f"{where}, row {number}: has fields {sorted(row)}; expected {sorted(rows[0])}")
-    return Measured(content["provenance"], rows)
+    versions = made.get("versions")
+    if not isinstance(versions, dict) or not isinstance(versions.get("triton"), str):
+        raise DataError(f"{where}, field 'provenance.versions': is missing, or lacks triton's")
+    try:
+        return Measured(made, check_rows(content.get("rows")))
+    except ValueError as error:
+        raise DataError(f"{where}, {error}") from None

@@ -9,22 +9,42 @@ from typing import Any
 
 from IPython.display import Markdown
 
+from course_lib import checks
+
 _ROOT = Path(__file__).resolve().parents[1]
 
 
 def source(thing: Callable[..., Any]) -> Markdown:
-    """The source of a function, class or Triton kernel of the library, highlighted, under its file's name."""
-    function = getattr(thing, "fn", thing)
-    if not callable(function):
-        raise TypeError(f"got a {type(thing).__name__}; pass a function, a class or a kernel")
+    """The source of a function, class or Triton kernel of the library, highlighted, under its file's name.
+
+    Raises TypeError for what is none of these or has no source, as what is written in C.
+    """
+    function = _written(thing)
     path = Path(inspect.getsourcefile(function) or "").resolve()
     where = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
     return Markdown(f"`{where}`\n\n```python\n{inspect.getsource(function)}```")
 
 
+def _written(thing: Any) -> Callable[..., Any]:
+    """The Python function or class of a thing that has its source in a file, else TypeError."""
+    function = getattr(thing, "fn", thing)
+    if not callable(function):
+        raise TypeError(f"got a {type(thing).__name__}; pass a function, a class or a kernel")
+    try:
+        inspect.getsource(function)
+    except (TypeError, OSError) as error:
+        raise TypeError(
+            f"got {function!r}, which has no source ({error}); pass a function that stands in a file"
+        ) from None
+    return function
+
+
 def difference(old: Callable[..., Any], new: Callable[..., Any]) -> Markdown:
-    """The lines in which the sources of two functions or kernels differ, their names apart, as a highlighted diff."""
-    functions = [getattr(thing, "fn", thing) for thing in (old, new)]
+    """The lines in which the sources of two functions or kernels differ, their names apart, as a highlighted diff.
+
+    Raises as ``source``.
+    """
+    functions = [_written(thing) for thing in (old, new)]
     name = f"def {functions[1].__name__}("
     a, b = (inspect.getsource(f).replace(f"def {f.__name__}(", name, 1).splitlines() for f in functions)
     lines = [line for line in difflib.unified_diff(a, b, n=1, lineterm="") if not line.startswith(("---", "+++"))]
@@ -34,8 +54,11 @@ def difference(old: Callable[..., Any], new: Callable[..., Any]) -> Markdown:
 def excerpt(path: Path, first: str, last: str) -> Markdown:
     """The lines of a file from the one that holds ``first`` up to the next one that holds ``last``, without the latter.
 
-    Raises ValueError if either is not there.
+    Raises TypeError for what is no path or text, ValueError if either word is not there.
     """
+    checks.instance("path", path, Path, "Path('kernel.cpp')")
+    checks.text("first", first)
+    checks.text("last", last)
     lines = path.read_text(encoding="utf-8").splitlines()
     begin = next((i for i, line in enumerate(lines) if first in line), None)
     end = None if begin is None else next((i for i, line in enumerate(lines) if i > begin and last in line), None)

@@ -32,11 +32,19 @@ class ForgeError(RuntimeError):
 def result(work: Callable[..., Any], *args: Any, environment: Mapping[str, str]) -> Any:
     """``work(*args)``, computed in a new process with this environment and this working folder.
 
-    ``work`` is a function of a module; it, its arguments and its result are pickled. Raises ForgeError with what an exception
-    of ``work`` printed, or how the process ended. There has to be ``os.fork``, as there is wherever Triton has wheels.
+    ``work`` is a function of a module; it, its arguments and its result are pickled. Raises ValueError for what cannot be,
+    ForgeError with what an exception of ``work`` printed, or how the process ended. There has to be ``os.fork``, as there is
+    wherever Triton has wheels.
     """
+    try:
+        question = pickle.dumps((dict(environment), os.getcwd(), pickle.dumps((work, args))))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"work is {work!r}, which with its arguments cannot be handed to another process ({error}); pass a function that stands "
+            "in a module, and arguments that can be pickled"
+        ) from None
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "question").write_bytes(pickle.dumps((dict(environment), os.getcwd(), pickle.dumps((work, args)))))
+        Path(folder, "question").write_bytes(question)
         with _asking:
             code = _ask(folder) or _ask(folder)  # a server may have ended, being idle, just before it was asked
         answer = Path(folder, "answer")

@@ -74,6 +74,8 @@ def rounded(x: torch.Tensor, name: str, toward_zero: bool = False) -> torch.Tens
     where bits are cut off, the largest number, as GPUs convert. Raises ValueError for an unknown format, TypeError for another dtype.
     """
     f = format_of(name)
+    checks.truth("toward_zero", toward_zero)
+    checks.dense("x", x)
     if x.dtype not in (torch.float32, torch.float64):
         raise TypeError(f"x is {x.dtype}; pass float32 or float64, for example x.float()")
     if name == "fp32" and x.dtype == torch.float32:
@@ -88,15 +90,19 @@ def rounded(x: torch.Tensor, name: str, toward_zero: bool = False) -> torch.Tens
     return torch.where((y.abs() > f.largest) & ~stays, beyond, y).to(x.dtype)
 
 
+def _number(x: float) -> float:
+    """x as a float, which may be infinite but not NaN, which has no bits of its own."""
+    return float(x) if isinstance(x, float) and math.isinf(x) else checks.number("x", x)
+
+
 def bits(x: float, name: str) -> tuple[str, str, str]:
     """(sign, exponent, mantissa) of the number of a format that is nearest to x, as texts of 0 and 1.
 
     Raises ValueError for an unknown format or where x rounds to no number of it.
     """
     f = format_of(name)
-    if math.isnan(x):
-        raise ValueError("x is nan, which has no bits of its own; pass a number")
-    y = float(rounded(torch.tensor(float(x), dtype=torch.float64), name))
+    x = _number(x)
+    y = float(rounded(torch.tensor(x, dtype=torch.float64), name))
     if not math.isfinite(y):
         raise ValueError(f"x is {x}; the largest {name} number is {f.largest:g}")
     sign = "1" if math.copysign(1, y) < 0 else "0"
@@ -109,8 +115,7 @@ def bits(x: float, name: str) -> tuple[str, str, str]:
 def step_at(x: float, name: str) -> float:
     """The distance between neighbouring numbers of a format at |x|; inf beyond the largest. Raises ValueError for NaN."""
     f = format_of(name)
-    if math.isnan(x):
-        raise ValueError("x is nan; pass a number")
+    x = _number(x)
     if abs(x) > f.largest:
         return math.inf
     return max(2.0 ** (math.frexp(x)[1] - 1) if x else 0.0, f.smallest_normal) * f.epsilon

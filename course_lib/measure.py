@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib import checks
 
 T = TypeVar("T")
+_MOST = 1_000_000  # calls that are timed one by one
 
 
 def progress(items: Iterable[T], label: str) -> Iterable[T]:
@@ -25,7 +26,10 @@ def progress(items: Iterable[T], label: str) -> Iterable[T]:
 
 
 def max_error(x: torch.Tensor, oracle: torch.Tensor) -> float:
-    """max |x - oracle| in float64, equal infinities counted as 0; inf if there is a NaN or another infinity."""
+    """max |x - oracle| in float64, equal infinities counted as 0; inf if there is a NaN or another infinity.
+
+    Tensors of one shape and of real numbers of any kind. Raises TypeError or ValueError for others, and for empty ones.
+    """
     return _error(x, oracle, lambda difference: float(difference.abs().max()))
 
 
@@ -35,6 +39,8 @@ def rms_error(x: torch.Tensor, oracle: torch.Tensor) -> float:
 
 
 def _error(x: torch.Tensor, oracle: torch.Tensor, reduce: Callable[[torch.Tensor], float]) -> float:
+    for name, tensor in (("x", x), ("oracle", oracle)):
+        checks.readable(name, tensor)
     if x.shape != oracle.shape:
         raise ValueError(f"x has shape {list(x.shape)} but oracle has {list(oracle.shape)}; they must be equal")
     a, b = x.double().cpu(), oracle.double().cpu()
@@ -47,8 +53,10 @@ def peak_bytes(call: Callable[[], Any], cpu: bool = False) -> int:
 
     On a GPU torch's allocator counts. Without one, or for a call that works on the ``cpu``, the storages of all tensors
     that torch's operators return are counted until they are freed; what an operator uses inside itself is not seen.
+    Raises TypeError for a call that is no function.
     """
-    if cpu or not torch.cuda.is_available():
+    checks.function("call", call)
+    if checks.truth("cpu", cpu) or not torch.cuda.is_available():
         with _Storages() as storages:
             result = call()
         del result
@@ -92,7 +100,7 @@ class _Storages(TorchDispatchMode):
 
 
 class Timing(NamedTuple):
-    """Seconds for one call: the median, and the middle half of the repeats."""
+    """Seconds for one call: the median, and where the middle half of the repeats begins and ends, within what was measured."""
 
     median: float
     quarter: float
@@ -108,10 +116,13 @@ def seconds(
 
     ``graph=True`` captures calls in a CUDA graph and times its replays, so that what Python needs for a launch, tens of
     microseconds, is left out; ``call`` must not synchronise. Without a GPU it changes nothing.
+    Raises TypeError or ValueError for a call that is no function, no repeats, or a negative ``warm_up``.
     """
-    checks.positive_int("repeats", repeats)
-    if warm_up < 0:
-        raise ValueError(f"warm_up is {warm_up}; pass a number of calls of at least 0")
+    checks.function("call", call)
+    checks.whole("repeats", repeats, 1, _MOST)
+    checks.whole("warm_up", warm_up, 0, _MOST)
+    checks.truth("graph", graph)
+    checks.truth("wall", wall)
     for _ in range(warm_up):
         call()
     if wall or not torch.cuda.is_available():
@@ -132,9 +143,16 @@ def seconds_in_turns(
     A GPU under load draws more power, grows hot, and lowers its clock. One after another, the first call would meet a cool
     GPU and the last a hot one; in turns of one fixed order, each would meet what its forerunner left (measured: up to
     7 % for one and the same kernel). Each turn replays a CUDA graph that fills about ``turn`` seconds; with ``graph=False``
-    it makes the calls one after another, for what cannot be captured.
+    it makes the calls one after another, for what cannot be captured. Raises TypeError or ValueError for no calls, what is
+    no function, no rounds, a ``turn`` that is not above 0, RuntimeError without a GPU.
     """
-    checks.positive_int("rounds", rounds)
+    checks.whole("rounds", rounds, 1, _MOST)
+    checks.truth("graph", graph)
+    checks.number("turn", turn, above=0)
+    for name, call in checks.entries("calls", calls).items():
+        checks.function(f"calls[{name!r}]", call)
+    if not torch.cuda.is_available():
+        raise RuntimeError("seconds_in_turns needs a GPU, and there is none; use seconds for each call instead")
     order = random.Random(0)
     for call in calls.values():
         call()
@@ -150,13 +168,13 @@ def seconds_in_turns(
 def _timing(samples: list[float]) -> Timing:
     if len(samples) == 1:
         return Timing(samples[0], samples[0], samples[0])
-    low, middle, high = statistics.quantiles(samples, n=4)
+    low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
     return Timing(middle, low, high)
 
 
 def _repeated(call: Callable[[], Any], at_least: float, graph: bool = True) -> tuple[Callable[[], Any], int]:
     """What makes enough calls to take ``at_least`` so many seconds, 50 at most, from a graph or one by one; and their number."""
-    count = max(1, min(50, round(at_least / statistics.median(_gpu_samples(call, 3)))))
+    count = max(1, min(50, round(at_least / max(1e-9, statistics.median(_gpu_samples(call, 3))))))
 
     def calls() -> None:
         for _ in range(count):

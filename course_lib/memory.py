@@ -16,9 +16,11 @@ results that replace a tile of the same size, as they would in a kernel, need no
 """
 
 import contextlib
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
 from typing import Literal, get_args
@@ -31,10 +33,26 @@ from course_lib.tables import Table
 
 Op = Literal["load", "store", "tile", "free", "compute"]
 Kind = Literal["matmul", "softmax", "exp", "divide", "rescale"]
+MOST_BYTES = 2**32  # of one simulated HBM: this machine's memory has to hold it
+_most_events: ContextVar[int | None] = ContextVar("_most_events", default=None)
 
 
 class SRAMOverflow(MemoryError):  # noqa: N818 - says what happens; the name that the pages use
     """A tile does not fit; the message names what is resident, with sizes, and how much is missing."""
+
+
+class TraceTooLongError(ValueError):
+    """An algorithm did more than it was allowed to (``at_most``)."""
+
+
+@contextmanager
+def at_most(events: int) -> Iterator[None]:
+    """Inside ``with at_most(1000):`` every Memory raises TraceTooLongError instead of recording one event more than that."""
+    before = _most_events.set(checks.positive_int("events", events))
+    try:
+        yield
+    finally:
+        _most_events.reset(before)
 
 
 @dataclass(frozen=True)
@@ -93,8 +111,13 @@ class HBMTensor:
         return View(self, rows, cols)
 
     def _range(self, part: int | slice, length: int, what: str) -> tuple[int, int]:
-        if isinstance(part, int):
+        if isinstance(part, int) and not isinstance(part, bool):
             part = slice(part, part + 1)
+        ends = (part.start, part.stop) if isinstance(part, slice) else (part,)
+        if not isinstance(part, slice) or any(end is not None and type(end) is not int for end in ends):
+            raise TypeError(
+                f"index of {what} of {self.name} is {checks.shown(part)}; pass a slice of whole numbers, or one"
+            )
         start, stop = part.start or 0, length if part.stop is None else min(part.stop, length)
         if part.step not in (None, 1) or not 0 <= start < stop:
             raise IndexError(
@@ -121,22 +144,39 @@ class Memory:
             raise ValueError(
                 f"{name} is on {data.device}; the simulated memory works on the CPU: pass a tensor there, for example {name}.cpu()"
             )
-        checks.float_tensor(name, data)
-        if data.dim() > 2:
+        checks.float_tensor(checks.text("name", name), data)
+        if not 1 <= data.dim() <= 2:
             raise ValueError(f"{name} has shape {list(data.shape)}; pass a vector [n] or a matrix [n, d]")
+        self._room(name, data.shape, data.dtype)
         return self._place(name, data.detach().clone())
 
     def hbm_empty(self, name: str, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> HBMTensor:
-        """Allocate an output in HBM. It holds NaN until stored to, so that a part left unwritten shows."""
+        """Allocate an output in HBM. It holds NaN until stored to, so that a part left unwritten shows.
+
+        Raises ValueError where all tensors would take more than MOST_BYTES, as this machine has to hold them.
+        """
+        checks.text("name", name)
+        if not isinstance(shape, list | tuple):
+            raise TypeError(f"shape of {name} is {checks.shown(shape)}; pass [n] or [n, d]")
         if not 1 <= len(shape) <= 2:
             raise ValueError(f"shape of {name} is {list(shape)}; pass [n] or [n, d]")
         for size in shape:
             checks.positive_int(f"shape of {name}", size)
+        checks.one_of("dtype", dtype, checks.FLOATS)
+        self._room(name, shape, dtype)
         return self._place(name, torch.full(tuple(shape), torch.nan, dtype=dtype))
 
-    def _place(self, name: str, data: torch.Tensor) -> HBMTensor:
+    def _room(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> None:
         if name in self.tensors:
             raise ValueError(f"HBM already holds a tensor named {name!r}; give each tensor its own name")
+        size, held = math.prod(shape) * dtype.itemsize, sum(_size(x.data) for x in self.tensors.values())
+        if size + held > MOST_BYTES:
+            raise ValueError(
+                f"{name} {list(shape)} takes {size:,} B, and HBM holds {held:,} B; the simulated HBM has {MOST_BYTES:,} B: "
+                "pass smaller matrices"
+            )
+
+    def _place(self, name: str, data: torch.Tensor) -> HBMTensor:
         self.tensors[name] = HBMTensor(self, name, data)
         return self.tensors[name]
 
@@ -153,23 +193,24 @@ class Memory:
     def store(self, view: View, tile: torch.Tensor) -> None:
         """Copy a tile back to HBM, converted to the tensor's dtype; the tile stays resident."""
         self._mine(view)
+        _tile("tile", tile)
         target = view.data
         if target.shape != tile.shape:
             raise ValueError(
                 f"the tile has shape {list(tile.shape)} but {view} has {list(target.shape)}; store a tile of the same shape"
             )
-        target.copy_(tile)
+        target.copy_(tile.detach())
         self._record("store", view.tensor.name, view, _size(target))
 
     def tile(self, name: str, value: torch.Tensor) -> torch.Tensor:
         """Give a computed tile (a product, an accumulator) its place in SRAM and return it; a second call replaces it."""
-        self._reserve(name, _size(value))
+        self._reserve(checks.text("name", name), _size(_tile("value", value)))
         self._record("tile", name, None, _size(value))
         return value
 
     def free(self, name: str) -> None:
         """Release a tile before its scope ends. Names are those given to ``tile``, or 'Q[0:64, 0:16]' for a loaded one."""
-        if name not in self._resident:
+        if checks.text("name", name) not in self._resident:
             raise KeyError(f"no tile named {name!r} is in SRAM; resident: {self._residents()}")
         size = self._resident.pop(name)
         for _, names in self._scopes:
@@ -180,7 +221,7 @@ class Memory:
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
         """Everything that comes to SRAM inside ``with memory.scope(...)`` leaves it at the end."""
-        self._scopes.append((name, []))
+        self._scopes.append((checks.text("name", name), []))
         try:
             yield
             for tile in reversed(list(self._scopes[-1][1])):
@@ -193,32 +234,35 @@ class Memory:
 
     def matmul(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """a [m, k] @ b [k, n], counted as 2·m·n·k operations; halves are summed in fp32, as tensor cores do."""
+        for name, x in (("a", a), ("b", b)):
+            if _tile(name, x).dim() != 2:
+                raise ValueError(f"{name} has shape {list(x.shape)}; pass a [m, k] and b [k, n]")
+        checks.matmul_shapes(a, b)
         wide = torch.promote_types(a.dtype, torch.float32)
         self.work(2 * a.shape[0] * b.shape[1] * a.shape[1], "matmul")
         return a.to(wide) @ b.to(wide)
 
     def exp(self, x: torch.Tensor) -> torch.Tensor:
         """e to the power of x, each element counted as one exponential."""
-        self.work(x.numel(), "exp")
+        self.work(_tile("x", x).numel(), "exp")
         return torch.exp(x)
 
     def divide(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """a / b, each element of the result counted as one division."""
-        result = a / b
+        result = _tile("a", a) / _tile("b", b)
         self.work(result.numel(), "divide")
         return result
 
     def rescale(self, a: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
         """a · factor, where factor corrects or normalises what was computed before; each element of the result is counted."""
-        result = a * factor
+        result = _tile("a", a) * _tile("factor", factor)
         self.work(result.numel(), "rescale")
         return result
 
     def work(self, flops: int, kind: Kind) -> None:
         """Count floating-point operations of the given kind."""
         checks.one_of("kind", kind, get_args(Kind))
-        if flops < 0:
-            raise ValueError(f"flops is {flops}; pass a number of at least 0")
+        checks.whole("flops", flops, 0)
         self._record("compute", "", None, 0, flops=flops, kind=kind)
 
     # --- what happened, all of it read off the trace ---
@@ -285,7 +329,9 @@ class Memory:
     def _record(self, op: Op, tensor: str, view: View | None, size: int, flops: int = 0, kind: str = "") -> None:
         rows, cols = ((), ()) if view is None else (view.rows, view.cols)
         scope = tuple(name for name, _ in self._scopes)
-        step, resident = len(self.trace), self.resident_bytes
+        step, resident, most = len(self.trace), self.resident_bytes, _most_events.get()
+        if most is not None and step >= most:
+            raise TraceTooLongError(f"more than {most:,} events; pass smaller matrices or larger blocks")
         self.trace.append(Event(step, op, tensor, rows, cols, size, resident, scope, flops, kind, _algorithm_line()))
 
     def _count(self, kind: Kind) -> int:
@@ -308,6 +354,11 @@ def _algorithm_line() -> int:
     while frame is not None and frame.f_code.co_filename == file:
         line, frame = frame.f_lineno, frame.f_back
     return line
+
+
+def _tile(name: str, x: torch.Tensor) -> torch.Tensor:
+    """x, if numbers in SRAM can be like it: floating-point, dense, on a device that holds them. Reads no values."""
+    return checks.readable(name, checks.float_tensor(name, x, look_inside=False))
 
 
 def _size(x: torch.Tensor) -> int:

@@ -7,6 +7,7 @@ is unchanged, unless --fresh is given. Live widgets are replaced by their pictur
 """
 
 import argparse
+import difflib
 import hashlib
 import json
 import re
@@ -28,12 +29,25 @@ def lectures() -> list[Path]:
 
 
 def lecture(number: str) -> Path:
-    """The notebook of '05', '5' or '05_flash_online.ipynb'. Raises ValueError for what is no lecture."""
-    known = {path.name[:2]: path for path in lectures()}
-    digits = re.fullmatch(r"(\d\d?)(_.*)?", number)
-    if digits is None or digits[1].zfill(2) not in known:
-        raise ValueError(f"lecture is {number!r}; pass one of {', '.join(known)}")
-    return known[digits[1].zfill(2)]
+    """The notebook of '05', '5', '05_flash_online' or '05_flash_online.ipynb'.
+
+    Raises TypeError for what is no text, ValueError for what is no lecture, a wrong name behind a right number included;
+    it says which was meant.
+    """
+    if not isinstance(number, str):
+        raise TypeError(f"lecture is {number!r} ({type(number).__name__}); pass its number as a text, for example '05'")
+    wanted, known = number.removesuffix(".ipynb"), {path.stem: path for path in lectures()}
+    for stem, path in known.items():
+        short = stem.removeprefix("0")
+        if wanted in (stem, stem[:2], short, short.partition("_")[0]):
+            return path
+    digits = wanted[: len(wanted) - len(wanted.lstrip("0123456789"))]
+    words = wanted.removeprefix(digits).removeprefix("_").lower()
+    by_words = {stem[3:]: stem for stem in known}
+    near = [stem for stem in known if digits and stem[:2] == digits.zfill(2)]
+    near += [by_words[close] for close in difflib.get_close_matches(words, by_words, n=1)]
+    meant = f"; did you mean {' or '.join(dict.fromkeys(near))}?" if near else ""
+    raise ValueError(f"lecture is {number!r}; pass one of {', '.join(stem[:2] for stem in known)}{meant}")
 
 
 def serve(

@@ -10,6 +10,22 @@ from course_lib import checks
 FUSED = {"FA2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
 
 
+def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, ndim: int | None = None) -> None:
+    """Raise for what is no attention: torch would broadcast it, and read what is on no device. Reads no values."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        checks.readable(name, checks.float_tensor(name, x, ndim=ndim, look_inside=False))
+        if x.dim() < 2 or x.shape[:-2] != q.shape[:-2]:
+            raise ValueError(
+                f"{name} has shape {list(x.shape)} and q {list(q.shape)}; pass [..., N, d], all before N equal"
+            )
+    checks.same_kind(q=q, k=k, v=v)
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(
+            f"q, k and v have shapes {[list(x.shape) for x in (q, k, v)]}; pass q [..., Nq, d], k [..., Nk, d], v [..., Nk, dv]"
+        )
+    checks.causal_mask(causal)
+
+
 def _scores(q: torch.Tensor, k: torch.Tensor, causal: bool) -> torch.Tensor:
     s = q @ k.mT / math.sqrt(q.shape[-1])
     return (
@@ -20,13 +36,17 @@ def _scores(q: torch.Tensor, k: torch.Tensor, causal: bool) -> torch.Tensor:
 def plain_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> torch.Tensor:
     """Attention by torch's own operators, [..., N, d]: S and P go through memory, and S is freed before P V.
 
-    ``causal`` aligns the first query with the first key.
+    ``causal`` aligns the first query with the first key. Raises TypeError or ValueError for shapes that do not match.
     """
+    _check(q, k, v, causal)
     return torch.softmax(_scores(q, k, causal), dim=-1) @ v
 
 
 def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """torch's own fused attention without a mask, [N, d] or [H, N, d]; which kernel it takes is torch's choice."""
+    _check(q, k, v)
+    if q.dim() > 3:
+        raise ValueError(f"q has shape {list(q.shape)}; pass [N, d] or [H, N, d], and four dimensions to fused")
     heads = q.dim() == 3
     q, k, v = (x[None] if heads else x[None, None] for x in (q, k, v))
     o = torch.nn.functional.scaled_dot_product_attention(q, k, v)
@@ -38,6 +58,7 @@ def chosen(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = Fal
 
     The kernel is '' without a GPU, or where torch's profiler sees none.
     """
+    _check(q, k, v, causal, ndim=4)
     attend = torch.nn.functional.scaled_dot_product_attention
     backend = SDPBackend(torch._fused_sdp_choice(q, k, v, is_causal=causal)).name
     if not q.is_cuda:
@@ -55,5 +76,15 @@ def fused(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: 
 
     ``causal`` aligns the first query with the first key. Raises ValueError for an unknown name.
     """
-    with sdpa_kernel(FUSED[checks.one_of("name", name, list(FUSED))]):
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    checks.one_of("name", name, list(FUSED))
+    _check(q, k, v, causal, ndim=4)
+    try:
+        with sdpa_kernel(FUSED[name]):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    except RuntimeError as error:
+        if "No available kernel" not in str(error):
+            raise
+        shapes = ", ".join(f"{list(x.shape)}" for x in (q, k, v))
+        raise ValueError(
+            f"name is {name!r}, which takes no q, k, v of {shapes}, {q.dtype}, on {q.device}; pass another"
+        ) from None

@@ -7,6 +7,8 @@ K and V of a block share a slot. Source: FlashAttention-3 (arXiv 2407.08608), se
 figures 1 and 2 the modes are named; its kernel uses ping-pong and overlap together.
 """
 
+import heapq
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,6 +17,8 @@ from course_lib import checks
 
 MODES = ("none", "ping-pong", "two-stage overlap")
 TENSOR = ("QK", "PV")  # the work that is done on the tensor cores
+MOST_WORK = 1_000  # pieces of work in a timeline
+MOST_WORKERS = 2**20
 
 
 class Span(NamedTuple):
@@ -54,13 +58,21 @@ def simulate(
     cores serve one warpgroup at a time; a turn is P V of a block and Q Kᵀ of the next, then the next warpgroup has its
     turn. 'two-stage overlap': within a warpgroup the next Q Kᵀ
     goes before the last P V, and its softmax runs beside that P V. Both have two blocks in use, so slots is at least 2
-    there. Raises ValueError for an unknown mode or a number below its least.
+    there. Raises ValueError for an unknown mode, a number below its least, or more than MOST_WORK pieces of work.
     """
     for name, count in (("blocks", blocks), ("consumers", consumers), ("slots", slots)):
         checks.positive_int(name, count)
     for name, time in (("load", load), ("qk", qk), ("softmax", softmax), ("pv", pv)):
-        if not 0 < time < float("inf"):
-            raise ValueError(f"{name} is {time!r}; pass a duration above 0")
+        checks.number(name, time, above=0)
+    if (pieces := blocks * (1 + 3 * consumers)) > MOST_WORK:
+        raise ValueError(
+            f"blocks is {blocks} and consumers is {consumers}, which makes blocks · (1 + 3 · consumers) = {pieces:,} pieces of work; "
+            f"pass fewer, for at most {MOST_WORK:,}"
+        )
+    if not math.isfinite(blocks * (load + consumers * (qk + softmax + pv))):
+        raise ValueError(
+            f"load, qk, softmax and pv are up to {max(load, qk, softmax, pv)}; pass durations whose sum is finite"
+        )
     checks.one_of("mode", mode, MODES)
     if slots < 2 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
         raise ValueError(f"slots is 1; pass at least 2: with {mode} two blocks are in use at a time")
@@ -102,6 +114,7 @@ def _run(tasks: list[_Task], exclusive: bool) -> list[Span]:
     now = 0.0
     waiting, running = list(tasks), list[_Task]()
     turns = sorted((t for t in tasks if t.kind in TENSOR), key=_turn) if exclusive else []
+    nothing = 1e-9 * min(t.left for t in tasks)  # what rounding may leave of a task that is done
     while waiting or running:
         busy = [t for t in running if t.kind in TENSOR]
         for task in list(waiting):
@@ -120,7 +133,7 @@ def _run(tasks: list[_Task], exclusive: bool) -> list[Span]:
         now += step
         for task in running:
             task.left -= step / (len(busy) if task.kind in TENSOR else 1)
-            if task.left <= 1e-9:
+            if task.left <= nothing:
                 task.end = now
         running = [t for t in running if t.end is None]
     spans = [Span(t.lane, t.kind, t.block, t.start or 0.0, t.end or 0.0) for t in tasks]
@@ -134,8 +147,8 @@ def _turn(task: _Task) -> tuple[int, int, int]:
 
 def idle_fraction(spans: list[Span]) -> float:
     """The share of the whole time in which the tensor cores do nothing."""
-    if not spans:
-        raise ValueError("spans is empty; pass a timeline, for example simulate()")
+    for i, span in enumerate(checks.several("spans", spans)):
+        checks.instance(f"spans[{i}]", span, Span, "one of simulate()")
     work = sorted((s.start, s.end) for s in spans if s.kind in TENSOR)
     busy = reached = 0.0
     for start, end in work:
@@ -146,12 +159,20 @@ def idle_fraction(spans: list[Span]) -> float:
 
 def loads(work: Sequence[float], workers: int, queue: bool) -> list[float]:
     """How long each of ``workers`` is busy with ``work``, in this order: worker w takes pieces w, w + workers, … or, with a
-    queue, whoever is free takes the next. The longest decides when all is done."""
-    checks.positive_int("workers", workers)
+    queue, whoever is free takes the next. The longest decides when all is done. Raises TypeError or ValueError for what is no
+    duration of at least 0, and for more than MOST_WORKERS workers or pieces."""
+    checks.whole("workers", workers, 1, MOST_WORKERS)
+    checks.truth("queue", queue)
+    checks.several("work", work, least=0, most=MOST_WORKERS)
     for i, length in enumerate(work):
-        if not 0 <= length < float("inf"):
-            raise ValueError(f"piece {i} of work is {length!r}; pass a duration of at least 0")
+        checks.number(f"piece {i} of work", length, least=0)
     busy = [0.0] * workers
+    free = [(0.0, worker) for worker in range(workers)]
     for i, length in enumerate(work):
-        busy[min(range(workers), key=busy.__getitem__) if queue else i % workers] += length
+        if queue:
+            worker = free[0][1]
+            heapq.heapreplace(free, (busy[worker] + length, worker))
+        else:
+            worker = i % workers
+        busy[worker] += length
     return busy

@@ -64,9 +64,16 @@ def quantise(x: torch.Tensor, format: str = "e4m3", per: str = "tensor", block: 
 
 def signs(d: int, seed: int = 0) -> torch.Tensor:
     """d random signs, +1 or -1, float32: the diagonal of the rotation."""
-    checks.positive_int("d", d)
-    generator = torch.Generator().manual_seed(seed)
+    checks.whole("d", d, 1, most=checks.LARGEST_VIEW)
+    generator = torch.Generator().manual_seed(checks.whole("seed", seed, 0, most=2**31 - 1))
     return 1.0 - 2.0 * torch.randint(0, 2, (d,), generator=generator)
+
+
+def _rows(x: torch.Tensor) -> torch.Tensor:
+    """x [..., d], if it is a tensor of floating-point numbers. Reads no values."""
+    if checks.readable("x", checks.float_tensor("x", x, look_inside=False)).dim() == 0:
+        raise ValueError("x is a single number; pass rows [..., d]")
+    return x
 
 
 def butterflies(x: torch.Tensor) -> list[torch.Tensor]:
@@ -74,7 +81,7 @@ def butterflies(x: torch.Tensor) -> list[torch.Tensor]:
 
     The last is x times the Hadamard matrix over √d. Each has the same sum of squares. Raises ValueError for another d.
     """
-    d = x.shape[-1]
+    d = _rows(x).shape[-1]
     if d & (d - 1):
         raise ValueError(f"x has rows of {d} numbers; pass a power of two")
     stages, half = [x], 1
@@ -92,27 +99,29 @@ def hadamard(x: torch.Tensor) -> torch.Tensor:
     The matrix holds ±1/√d; it is symmetric and its own inverse. If d is not a power of two, its largest power of two is
     rotated and then the rest: 96 as 64 and 32. Also that is orthogonal.
     """
-    d = x.shape[-1]
+    d = _rows(x).shape[-1]
     power = 1 << (d.bit_length() - 1)
     if power < d:
         return torch.cat([hadamard(x[..., :power]), hadamard(x[..., power:])], dim=-1)
     return butterflies(x)[-1]
 
 
-def _check_sign(sign: torch.Tensor) -> None:
-    checks.float_tensor("sign", sign, ndim=1)
-    if bool((sign.abs() != 1).any()):
-        raise ValueError(f"sign holds other numbers than +1 and -1; pass signs, for example signs({len(sign)})")
+def check_sign(sign: torch.Tensor, d: int | None = None) -> None:
+    """Raise unless ``sign`` is [d] (None: of any length) of +1 and -1. The values are not read while a CUDA graph is captured."""
+    checks.readable("sign", checks.float_tensor("sign", sign, ndim=1, look_inside=False))
+    if d is not None and sign.shape != (d,):
+        raise ValueError(f"sign has shape {list(sign.shape)}; pass [{d}], for example quantize.signs({d})")
+    capturing = sign.is_cuda and torch.cuda.is_current_stream_capturing()
+    if not capturing and bool((sign.abs() != 1).any()):
+        raise ValueError(
+            f"sign holds other numbers than +1 and -1; pass signs, for example quantize.signs({len(sign)})"
+        )
 
 
 def rotate(x: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
     """x [..., d] times M = diag(sign) · Hadamard / √d. M Mᵀ = 1, so rotated q and k have the same products."""
     checks.float_tensor("x", x, finite=True)
-    _check_sign(sign)
-    if sign.shape != x.shape[-1:]:
-        raise ValueError(
-            f"sign has shape {list(sign.shape)}; pass {list(x.shape[-1:])}, for example signs({x.shape[-1]})"
-        )
+    check_sign(sign, _rows(x).shape[-1])
     return hadamard(x * sign.to(x))
 
 
@@ -122,7 +131,7 @@ def folded(weight: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
     Only where nothing stands between the map and the product of q and k: a rotary embedding does not commute with it.
     """
     checks.float_tensor("weight", weight, ndim=2, finite=True)
-    _check_sign(sign)
+    check_sign(sign)
     d = len(sign)
     if weight.shape[0] % d:
         raise ValueError(f"weight has {weight.shape[0]} rows; pass a multiple of the head size {d}")
@@ -131,11 +140,12 @@ def folded(weight: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
 
 def outliers(n: int, d: int, rate: float = 0.001, size: float = 10.0, seed: int = 0) -> list[torch.Tensor]:
     """q, k, v [n, d] in float64: N(0, 1), and of ``rate`` of all entries N(0, size²) on top, as in the paper's table 3."""
-    checks.positive_int("n", n)
-    checks.positive_int("d", d)
-    if not 0 <= rate <= 1:
+    checks.whole("d", d, 1, most=2**16)
+    checks.whole("n", n, 1, most=checks.LARGEST_VIEW // d)
+    if checks.number("rate", rate, least=0) > 1:
         raise ValueError(f"rate is {rate}; pass a share from 0 to 1")
-    generator = torch.Generator().manual_seed(seed)
+    size = checks.number("size", size, least=0)
+    generator = torch.Generator().manual_seed(checks.whole("seed", seed, 0, most=2**31 - 1))
 
     def normal() -> torch.Tensor:
         return torch.randn(n, d, generator=generator, dtype=torch.float64)
@@ -162,7 +172,8 @@ def eight_bit_attention(
     no scale of its own but the format's: it is multiplied by 2^8 for e4m3 (2^15, 127) before it is rounded, as small weights matter.
     Raises ValueError for shapes that do not match, infinities and NaN, TypeError for other dtypes than float32 and float64.
     """
-    _, n_k, d, _ = checks.attention_inputs(q, k, v, finite=True)
+    _, n_k, d, _ = checks.attention_inputs(q, k, v)
+    checks.positive_int("block", block)
     if sign is not None:
         q, k = rotate(q, sign), rotate(k, sign)
     q, k, v = (quantise(x, format, per, block).restored for x in (q, k, v))

@@ -1,7 +1,6 @@
 """Records of measurements in data/measured, each with its provenance; ``data.measured`` reads them."""
 
 import json
-import math
 import os
 import platform
 import re
@@ -13,7 +12,8 @@ from typing import Any
 
 import torch
 
-from course_lib.data import DATA
+from course_lib import checks
+from course_lib.data import DATA, check_rows
 
 
 def _cpu() -> str:
@@ -28,7 +28,7 @@ def _cpu() -> str:
 def device_slug() -> str:
     """The folder name of this device's records: 'nvidia-h200', or 'cpu-x86_64'."""
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu-{platform.machine()}"
-    return name.lower().replace(" ", "-")
+    return re.sub(r"[^\w.-]+", "-", name.lower())
 
 
 def _output(*command: str) -> str:
@@ -40,6 +40,7 @@ def _output(*command: str) -> str:
 
 def provenance(command: str) -> dict[str, Any]:
     """When, on what, with which versions and by which command a record was made."""
+    checks.text("command", command)
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     try:
         versions["triton"] = version("triton")
@@ -72,16 +73,15 @@ def record(name: str, rows: list[dict[str, Any]], command: str, folder: Path | N
 
     Raises ValueError, and leaves an older record as it is, for what ``data.measured`` would not read.
     """
-    if not re.fullmatch(r"\w+", name):
+    checks.text("command", command)
+    if not re.fullmatch(r"\w+", checks.text("name", name)):
         raise ValueError(f"name is {name!r}; pass letters, digits and underscores only, as in 'forward_ladder'")
-    if not rows:
-        raise ValueError(f"rows is empty; nothing to record under {name!r}")
-    for number, row in enumerate(rows):
-        if set(row) != set(rows[0]):
-            raise ValueError(f"row {number} has fields {sorted(row)}; pass those of row 0, {sorted(rows[0])}")
-        for field, value in row.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"field {field!r} of row {number} is {value}; pass a finite number")
+    try:
+        check_rows(rows)
+    except ValueError as error:
+        raise ValueError(f"rows of {name!r} cannot be recorded: {error}") from None
+    if folder is not None:
+        checks.instance("folder", folder, Path, "Path('measured')")
     path = (folder or DATA / "measured") / device_slug() / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join("  " + json.dumps(row) for row in rows)

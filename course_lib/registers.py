@@ -5,7 +5,6 @@
 (registers an SM); FlashAttention-3 (arXiv 2407.08608), section 3.1 and appendix B.3.
 """
 
-import math
 from typing import NamedTuple
 
 from course_lib import checks
@@ -23,7 +22,7 @@ class Plan(NamedTuple):
 
 def at_start(warpgroups: int) -> int:
     """What each thread has before anybody gives back: equal parts, rounded down to a multiple of 8, at most 256."""
-    return min(MOST, IN_ALL // checks.positive_int("warpgroups", warpgroups) // STEP * STEP)
+    return min(MOST, IN_ALL // checks.whole("warpgroups", warpgroups, 1, most=IN_ALL // FEWEST) // STEP * STEP)
 
 
 def plan(consumers: int, producer: int) -> Plan:
@@ -31,7 +30,7 @@ def plan(consumers: int, producer: int) -> Plan:
 
     Raises ValueError for a number of registers that ``setmaxnreg`` refuses.
     """
-    checks.positive_int("consumers", consumers)
+    checks.whole("consumers", consumers, 1, most=IN_ALL // FEWEST - 1)
     checks.positive_int("producer", producer)
     if producer % STEP or not FEWEST <= producer <= MOST:
         raise ValueError(f"producer is {producer}; setmaxnreg takes multiples of {STEP} from {FEWEST} to {MOST}")
@@ -50,10 +49,10 @@ def tiles(d: int, block_n: int = 128, in_flight: int = 2, rows: int = 64) -> dic
     for name, value in (("d", d), ("block_n", block_n), ("rows", rows)):
         checks.positive_int(name, value)
     checks.one_of("in_flight", in_flight, (1, 2, 3))
-    s = math.ceil(rows * block_n / 128)
-    need = {"O": math.ceil(rows * d / 128), "S": s}
+    s = -(-rows * block_n // 128)
+    need = {"O": -(-rows * d // 128), "S": s}
     if in_flight > 1:
-        need["P"] = math.ceil(s / 2)
+        need["P"] = -(-s // 2)
     if in_flight > 2:
         need["next S"] = s
     return need
@@ -65,8 +64,10 @@ def programs_an_sm(threads: int, registers: int, shared_bytes: int, shared_kib_p
     A thread's registers are given out in eights; of shared memory each program takes 1 KiB more than it asks for (CUDA
     programming guide, compute capability 9.0).
     """
-    checks.positive_int("threads", threads)
-    each = math.ceil(checks.positive_int("registers", registers) / STEP) * STEP
+    checks.whole("threads", threads, 1, most=1024)
+    checks.whole("shared_bytes", shared_bytes, 0)
+    checks.number("shared_kib_per_sm", shared_kib_per_sm, least=0)
+    each = -(-checks.whole("registers", registers, 1, most=MOST) // STEP) * STEP
     return {
         "registers": 128 * IN_ALL // (each * threads),
         "shared": int(shared_kib_per_sm * 1024) // (shared_bytes + 1024),

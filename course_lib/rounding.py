@@ -5,7 +5,7 @@ import math
 import torch
 
 from course_lib import checks
-from course_lib.formats import format_of, rounded
+from course_lib.formats import FORMATS, rounded
 
 
 def rounded_attention(
@@ -27,12 +27,13 @@ def rounded_attention(
     ``toward_zero`` cuts bits off where inputs and weights are rounded, as tensor cores do that are given fp32 numbers.
     Raises ValueError for unknown formats, infinities, NaN and shapes that do not match, TypeError for another dtype.
     """
-    _, n_k, d, _ = checks.attention_inputs(q, k, v, finite=True)
+    _, n_k, d, _ = checks.attention_inputs(q, k, v)
     if q.dtype != torch.float32:
         raise TypeError(f"q, k and v are {q.dtype}; pass float32, for example q.float()")
     checks.positive_int("block", block)
-    for name in (inputs, scores, weights, sums):
-        format_of(name)
+    for stage, name in (("inputs", inputs), ("scores", scores), ("weights", weights), ("sums", sums)):
+        checks.one_of(stage, name, list(FORMATS))
+    checks.truth("toward_zero", toward_zero)
     q, k, v = (rounded(x, inputs, toward_zero) for x in (q, k, v))
     m = q.new_full((len(q), 1), -math.inf)
     l, acc = q.new_zeros(len(q), 1), q.new_zeros(len(q), v.shape[1])

@@ -19,6 +19,8 @@ from typing import Literal, NamedTuple
 
 import torch
 
+from course_lib import checks
+
 Lane = Literal["GPU", "interpreter", "no kernels"]
 
 TOO_EARLY = (
@@ -119,8 +121,7 @@ def require_kernels() -> None:
 
 def setup(seed: int = 0) -> Runtime:
     """Choose the lane, seed Python's and torch's random numbers, set the figures' style; the first cell of a lecture."""
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise TypeError(f"seed is {seed!r}; pass a whole number")
+    checks.whole("seed", seed, 0, most=2**31 - 1)
     chosen = lane()
     random.seed(seed)
     torch.manual_seed(seed)

@@ -13,6 +13,7 @@ is all zeros. NaN and +inf are refused.
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from course_lib import checks
@@ -49,12 +50,14 @@ def _tensor(x: Numbers, name: str = "x") -> tuple[torch.Tensor, bool]:
     if isinstance(x, torch.Tensor):
         return checks.float_tensor(name, x), False
     if not isinstance(x, list | tuple):
-        raise TypeError(f"{name} is {x!r} ({type(x).__name__}); pass a list of numbers or a tensor")
+        raise TypeError(f"{name} is {checks.shown(x)} ({type(x).__name__}); pass a list of numbers or a tensor")
     try:
-        t = torch.tensor(x, dtype=torch.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} is {x!r}; pass numbers, or rows of equal length ({error})") from None
-    return checks.float_tensor(name, t), True
+        found = np.asarray(x)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} is {checks.shown(x)}; pass numbers, or rows of equal length ({error})") from None
+    if found.dtype.kind not in "iuf":
+        raise TypeError(f"{name} is {checks.shown(x)}; pass numbers, for example [3, 2, 5, 1]")
+    return checks.float_tensor(name, torch.from_numpy(found.astype(np.float64))), True
 
 
 def _row(x: Numbers, name: str = "x") -> tuple[torch.Tensor, bool]:
@@ -69,16 +72,47 @@ def _values(x: torch.Tensor, values: Any) -> torch.Tensor:
     checks.float_tensor("values", values, ndim=2, finite=True)
     if values.shape[0] != x.shape[-1]:
         raise ValueError(f"x has {x.shape[-1]} scores but values has {values.shape[0]} rows; pass one value per score")
-    if values.device != x.device:
-        raise ValueError(f"x is on {x.device} but values is on {values.device}; pass values.to({str(x.device)!r})")
+    checks.same_device(x=x, values=values)
     return values
 
 
 def _stats_dtype(x: torch.Tensor, stats_dtype: torch.dtype | None) -> torch.dtype:
     """Half-precision rows keep m and l in float32, as the kernels do, unless told otherwise."""
     if stats_dtype is not None:
-        return stats_dtype
+        return checks.one_of("stats_dtype", stats_dtype, checks.FLOATS)
     return torch.promote_types(x.dtype, torch.float32)
+
+
+def _rows(state: Any, x: torch.Tensor | None = None, name: str = "state", x_name: str = "x") -> State:
+    """``state`` if it is one of tensors, m and l [...] and o [..., dv] or None, of as many rows as x [..., n], if given."""
+    checks.instance(name, state, State, "start(x)")
+    parts = {f"{name}.{part}": y for part, y in zip(state._fields, state, strict=True) if y is not None or part != "o"}
+    for part, y in parts.items():
+        checks.readable(part, checks.float_tensor(part, y, look_inside=False))
+    if state.o is not None:
+        parts[f"{name}.o"] = _row(state.o, f"{name}.o")[0][..., 0]
+    if x is not None:
+        parts[x_name] = x[..., 0]
+    checks.same_device(**parts)
+    if len({y.shape for y in parts.values()}) > 1:
+        found = ", ".join(f"{part} {list(y.shape)}" for part, y in parts.items())
+        raise ValueError(
+            f"{found} (without the last dimension of o and scores) have different rows; begin with start(x, values)"
+        )
+    return state
+
+
+def _numbers(state: State, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """m and l of a state of tensors, or of one of numbers or lists, then in float64."""
+    if isinstance(state.m, torch.Tensor) or isinstance(state.l, torch.Tensor):
+        _rows(state, name=name)
+        return state.m, state.l
+    m, l = (
+        _tensor(x, f"{name}.{part}")[0] if isinstance(x, list | tuple) else _tensor([x], f"{name}.{part}")[0][0]
+        for part, x in (("m", state.m), ("l", state.l))
+    )
+    checks.same_shape(**{f"{name}.m": m, f"{name}.l": l})
+    return m, l
 
 
 def _factor(m_old: torch.Tensor, m_new: torch.Tensor) -> torch.Tensor:
@@ -88,6 +122,12 @@ def _factor(m_old: torch.Tensor, m_new: torch.Tensor) -> torch.Tensor:
 
 def weights(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
     """e^(x - m) for x [..., n] and the maximum m [...] of their rows: [..., n]; 0 where m is -inf."""
+    for name, y in (("x", x), ("m", m)):
+        checks.readable(name, checks.float_tensor(name, y, look_inside=False))
+    if x.shape[:-1] != m.shape or x.dim() == 0 or x.device != m.device:
+        raise ValueError(
+            f"x is {list(x.shape)} on {x.device}, m {list(m.shape)} on {m.device}; pass one m for each row of x"
+        )
     return _factor(x, m.unsqueeze(-1).expand_as(x))
 
 
@@ -127,6 +167,7 @@ def offline(x: Numbers, stats_dtype: torch.dtype | None = None) -> Any:
 
 def normalise(s: torch.Tensor, state: State) -> torch.Tensor:
     """e^(s - m) / l for scores s [..., n] of rows whose final state is known: [..., n]; 0 for a fully masked row."""
+    _rows(state, _row(checks.dense("s", s), "s")[0], x_name="s")
     l = torch.where(state.l == 0, torch.ones_like(state.l), state.l)
     return weights(s, state.m) / l.unsqueeze(-1)
 
@@ -148,11 +189,16 @@ def update(state: State, x: torch.Tensor, values: torch.Tensor | None = None) ->
     m_new = max(m, max x);  l_new = l · e^(m - m_new) + Σ e^(x - m_new);  o likewise.
     Source: arXiv 1805.02867, Algorithm 3, lines 4 and 5, for a block of any length.
     """
-    checks.float_tensor("x", x)
+    _row(checks.dense("x", x))
+    _rows(state, x)
     if (values is None) != (state.o is None):
         raise ValueError("the state and the block must both have values or both have none; begin with start(x, values)")
     if values is not None:
         _values(x, values)
+        if values.shape[1] != state.o.shape[-1]:
+            raise ValueError(
+                f"values has rows of {values.shape[1]} numbers and state.o of {state.o.shape[-1]}; pass [b, dv]"
+            )
     s = x.to(state.m.dtype)
     m = torch.maximum(state.m, s.amax(dim=-1))
     p, c = weights(s, m), _factor(state.m, m)
@@ -166,6 +212,8 @@ def merge(a: State, b: State) -> State:
 
     Works on states of numbers or lists, and of tensors of equal shape. This is what split-KV decoding and ring attention rest on.
     """
+    checks.instance("a", a, State, "start(x)")
+    checks.instance("b", b, State, "start(x)")
     if (a.o is None) != (b.o is None):
         raise ValueError("one state has an o and the other has none; build both with values or both without")
     was_tensor = isinstance(a.m, torch.Tensor)
@@ -173,11 +221,13 @@ def merge(a: State, b: State) -> State:
         raise TypeError(
             "merge takes two states of tensors, or two of numbers or lists without an o; build both from tensors"
         )
-    am, bm, al, bl = (x if was_tensor else torch.tensor(x, dtype=torch.float64) for x in (a.m, b.m, a.l, b.l))
+    (am, al), (bm, bl) = (_numbers(state, name) for name, state in (("a", a), ("b", b)))
     if am.shape != bm.shape:
         raise ValueError(f"the states have shapes {list(am.shape)} and {list(bm.shape)}; merge states of the same rows")
     m = torch.maximum(am, bm)
     ca, cb = _factor(am, m), _factor(bm, m)
+    if a.o is not None:
+        checks.same_shape(**{"a.o": a.o, "b.o": b.o})
     l = al * ca + bl * cb
     o = None if a.o is None else a.o * ca.unsqueeze(-1) + b.o * cb.unsqueeze(-1)
     return State(m, l, o) if was_tensor else State(m.tolist(), l.tolist(), o)
@@ -185,16 +235,18 @@ def merge(a: State, b: State) -> State:
 
 def log_sum_exp(state: State) -> Any:
     """L = m + log l, the one number per row that the backward pass needs; -inf where nothing was seen."""
-    if isinstance(state.m, torch.Tensor):
-        return state.m + torch.log(state.l)
-    m, l = (torch.tensor(x, dtype=torch.float64) for x in (state.m, state.l))
-    return (m + torch.log(l)).tolist()
+    checks.instance("state", state, State, "start(x)")
+    m, l = _numbers(state, "state")
+    L = m + torch.log(l)
+    return L if isinstance(state.m, torch.Tensor) else L.tolist()
 
 
 def output(state: State) -> torch.Tensor:
     """o / l, the finished weighted average [..., dv]; zeros for a row that saw nothing. The division happens once, here."""
+    checks.instance("state", state, State, "start(x)")
     if state.o is None:
         raise ValueError("this state has no o; begin with start(x, values) and update with values")
+    _rows(state)
     l = torch.where(state.l == 0, torch.ones_like(state.l), state.l)
     return state.o / l.unsqueeze(-1)
 
@@ -208,7 +260,7 @@ def online_states(x: Numbers, block: int = 1, stats_dtype: torch.dtype | None = 
     checks.positive_int("block", block)
     t, was_list = _row(x)
     state, states = start(t, stats_dtype=stats_dtype), []
-    for part in t.split(block, dim=-1):
+    for part in t.split(min(block, t.shape[-1]), dim=-1):
         state = update(state, part)
         states.append(State(state.m.tolist(), state.l.tolist()) if was_list else state)
     return states
@@ -226,7 +278,8 @@ def average(x: Numbers, values: torch.Tensor, block: int = 1) -> torch.Tensor:
     """The average of values [n, dv] under softmax(x), x [..., n], in one pass of blocks: [..., dv], no weight kept."""
     checks.positive_int("block", block)
     t, _ = _row(x)
-    state = start(t, values)
-    for x_block, v_block in zip(t.split(block, dim=-1), values.split(block)):
+    state = start(t, _values(t, values))
+    size = min(block, t.shape[-1])
+    for x_block, v_block in zip(t.split(size, dim=-1), values.split(size), strict=True):
         state = update(state, x_block, v_block)
     return output(state).to(values.dtype)

@@ -3,9 +3,11 @@
     traffic(flash_online, q, k, v, block_m=64)        # -> cost.Traffic, comparable with ``==``
     operations(flash_v2, q, k, v)                     # -> {"exp": …, "divide": …, "multiply": …}
 
-Every load and store of the interpreter passes through two functions of its builder, with the addresses and the mask;
-we sum the mask times the element size, for the tensor that the addresses lie in. Private API of Triton: the pinned
-version and the exact equalities in the tests are its guard.
+Every load, store and atomic operation of the interpreter passes through a few functions of its builder, with the addresses
+and the mask; we sum the mask times the element size, for the argument that the addresses were computed from. That is told by
+the pointer itself: the kernel gets each with the number of its argument in the bits above the address, which arithmetic on
+pointers leaves alone, and they are cut off before memory is touched. So arguments may share memory, as the parts of a packed
+projection do, or be one tensor. Private API of Triton: the pinned version and the exact equalities in the tests are its guard.
 """
 
 import contextlib
@@ -14,7 +16,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,56 +24,91 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from course_lib import runtime
+from course_lib import checks, runtime
 from course_lib.cost import Traffic
 
 # Arguments of our kernels are named after the papers' matrices: q_ptr is Q. Vectors keep their small letters.
 _MATRICES = set("abckopqsv")
+_ABOVE = np.uint64(48)  # addresses of a process have no more bits
+_ADDRESS = (np.uint64(1) << _ABOVE) - np.uint64(1)
 
 
 class OutOfRangeError(RuntimeError):
     """A kernel read or wrote outside of a tensor; the message names the tensor and how far outside."""
 
 
-class _Region(NamedTuple):
+class _Argument(NamedTuple):
     name: str
     begin: int
     end: int
 
 
+def _tensors(name: str, x: Any) -> Iterator[tuple[str, Any]]:
+    """The tensors of an argument: itself, those of a tuple, or what a descriptor describes."""
+    if isinstance(x, tuple):
+        for i, part in enumerate(x):
+            yield from _tensors(f"{name}[{i}]", part)
+    elif hasattr(x, "block_shape"):
+        yield from _tensors(name, x.base)
+    elif hasattr(x, "data_ptr"):
+        yield name, x
+
+
 class _Listener:
     def __init__(self) -> None:
-        self.regions: list[_Region] = []
+        self.launches = 0
+        self.arguments: list[_Argument] = []
+        self.numbers: dict[int, int] = {}  # by the identity of a tensor that is handed to the kernel
         self.bytes: dict[str, dict[str, int]] = {"read": {}, "written": {}}
         self.operations = {"exp": 0, "divide": 0, "multiply": 0}
 
-    def place(self, argument: str, x: torch.Tensor) -> None:
+    def launch(self, arguments: Iterable[tuple[str, Any]]) -> None:
+        """Take note of the tensors that the next kernel is given."""
+        self.launches, self.arguments, self.numbers = self.launches + 1, [], {}
+        for argument, value in arguments:
+            for name, x in _tensors(argument, value):
+                self._place(name, x)
+
+    def _place(self, argument: str, x: Any) -> None:
         name = argument.removesuffix("_ptr")
         if name in _MATRICES:
             name = name.upper()
         elif name[:1] == "d" and name[1:] in _MATRICES:  # a gradient: do is dO
             name = "d" + name[1:].upper()
-        extent = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride()))
-        self.regions.append(_Region(name, x.data_ptr(), x.data_ptr() + extent * x.element_size()))
+        extent = (
+            1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+            if 0 not in x.shape
+            else 0
+        )
+        self.arguments.append(_Argument(name, x.data_ptr(), x.data_ptr() + extent * x.element_size()))
+        self.numbers[id(x)] = len(self.arguments)  # from 1: an address without a number comes from no argument
 
-    def access(self, kind: str, addresses: Any, mask: Any, element_bytes: int) -> None:
-        touched = np.asarray(addresses).ravel()[np.asarray(mask).ravel().astype(bool)]
-        if not touched.size:
-            return
-        first, last = int(touched.min()), int(touched.max())
-        region = next((r for r in self.regions if r.begin <= first < r.end), None)
-        if region is None or last + element_bytes > region.end:
-            raise OutOfRangeError(self._complaint(kind, region, first, last, element_bytes))
-        totals = self.bytes[kind]
-        totals[region.name] = totals.get(region.name, 0) + touched.size * element_bytes
+    def access(self, kinds: Sequence[str], pointers: Any, mask: Any) -> Any:
+        """Count an access; the same pointers without the numbers of their arguments."""
+        size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+        touched = pointers.data[np.broadcast_to(np.asarray(mask, dtype=bool), pointers.data.shape)]
+        if touched.size:
+            numbers = touched >> _ABOVE
+            for number in [numbers.flat[0]] if numbers.min() == numbers.max() else np.unique(numbers):
+                self._count(kinds, int(number), touched[numbers == number] & _ADDRESS, size)
+        return type(pointers)(pointers.data & _ADDRESS, pointers.dtype)
 
-    def _complaint(self, kind: str, region: _Region | None, first: int, last: int, element_bytes: int) -> str:
-        if region is None:
-            region = min(self.regions, key=lambda r: min(abs(r.begin - first), abs(r.end - first)))
-        before, beyond = (x // element_bytes for x in (region.begin - first, last + element_bytes - region.end))
-        where = f"{before} elements before its beginning" if before > 0 else f"{beyond} elements beyond its end"
-        verb = {"read": "reads", "written": "writes"}[kind]
-        return f"the kernel {verb} outside of {region.name}: up to {where}; check the mask and the strides"
+    def _count(self, kinds: Sequence[str], number: int, touched: Any, size: int) -> None:
+        verb = {"read": "reads", "written": "writes"}[kinds[0]]
+        if not 1 <= number <= len(self.arguments):
+            raise OutOfRangeError(
+                f"the kernel {verb} at an address that none of its arguments leads to; pass the tensor itself"
+            )
+        argument, first, last = self.arguments[number - 1], int(touched.min()), int(touched.max()) + size
+        if first < argument.begin or last > argument.end:
+            before, beyond = ((x + size - 1) // size for x in (argument.begin - first, last - argument.end))
+            where = f"{before} elements before its beginning" if before > 0 else f"{beyond} elements beyond its end"
+            raise OutOfRangeError(
+                f"the kernel {verb} outside of {argument.name}: up to {where}; check the mask and the strides"
+            )
+        for kind in kinds:
+            totals = self.bytes[kind]
+            totals[argument.name] = totals.get(argument.name, 0) + touched.size * size
 
 
 @contextlib.contextmanager
@@ -81,16 +118,22 @@ def _listening() -> Iterator[_Listener]:
 
     builder, executor, listener = interpreter.InterpreterBuilder, interpreter.GridExecutor, _Listener()
     load, store, arguments = builder.create_masked_load, builder.create_masked_store, executor._init_args_hst
+    update, swap, convert = builder.create_atomic_rmw, builder.create_atomic_cas, interpreter._implicit_cvt
     arithmetic = {"create_exp": "exp", "create_exp2": "exp", "create_fdiv": "divide", "create_fmul": "multiply"}
     originals = {function: getattr(builder, function) for function in arithmetic}
 
     def masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **options: Any) -> Any:
-        listener.access("read", ptrs.data, mask.data, ptrs.get_element_ty().primitive_bitwidth // 8)
-        return load(self, ptrs, mask, *rest, **options)
+        return load(self, listener.access(["read"], ptrs, mask.data), mask, *rest, **options)
 
     def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **options: Any) -> Any:
-        listener.access("written", ptrs.data, mask.data, ptrs.get_element_ty().primitive_bitwidth // 8)
-        return store(self, ptrs, value, mask, *rest, **options)
+        return store(self, listener.access(["written"], ptrs, mask.data), value, mask, *rest, **options)
+
+    def atomic_update(self: Any, operation: Any, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
+        ptrs = listener.access(["read", "written"], ptrs, mask.data)
+        return update(self, operation, ptrs, value, mask, *rest)
+
+    def atomic_swap(self: Any, ptrs: Any, *rest: Any) -> Any:
+        return swap(self, listener.access(["read", "written"], ptrs, True), *rest)
 
     def counted(function: str) -> Callable[..., Any]:
         def operation(self: Any, *operands: Any) -> Any:
@@ -102,21 +145,26 @@ def _listening() -> Iterator[_Listener]:
 
     def init_arguments(self: Any, args: Any, kwargs: Any) -> Any:
         on_host, options = arguments(self, args, kwargs)
-        listener.regions = []
-        for name, x in [*zip(self.arg_names, on_host), *options.items()]:
-            if isinstance(x, torch.Tensor):
-                listener.place(name, x)
+        listener.launch([*zip(self.arg_names, on_host, strict=False), *options.items()])
         return on_host, options
 
+    def numbered(argument: Any) -> Any:
+        value = convert(argument)
+        if number := listener.numbers.get(id(argument)):
+            value.handle.data = value.handle.data | (np.uint64(number) << _ABOVE)
+        return value
+
     builder.create_masked_load, builder.create_masked_store = masked_load, masked_store
-    executor._init_args_hst = init_arguments
+    builder.create_atomic_rmw, builder.create_atomic_cas = atomic_update, atomic_swap
+    executor._init_args_hst, interpreter._implicit_cvt = init_arguments, numbered
     for function in arithmetic:
         setattr(builder, function, counted(function))
     try:
         yield listener
     finally:
         builder.create_masked_load, builder.create_masked_store = load, store
-        executor._init_args_hst = arguments
+        builder.create_atomic_rmw, builder.create_atomic_cas = update, swap
+        executor._init_args_hst, interpreter._implicit_cvt = arguments, convert
         for function, original in originals.items():
             setattr(builder, function, original)
 
@@ -124,10 +172,12 @@ def _listening() -> Iterator[_Listener]:
 def traffic(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> Traffic:
     """Bytes read and written, per tensor, by the kernels that ``launcher(*args, **kwargs)`` launches.
 
+    Tensors may share memory: bytes are booked on the argument through which the kernel reaches them. An atomic operation
+    reads and writes.
     On the interpreter lane any callable will do. On the GPU lane the call is repeated in a child process, interpreted,
     on CPU copies of the tensors; ``launcher`` then has to be a function that can be imported.
-    Raises OutOfRangeError, naming the tensor, for an access outside of it; errors of the launcher pass through;
-    KernelsUnavailableError without Triton, or with 3.6, whose interpreter is broken.
+    Raises OutOfRangeError, naming the tensor, for an access outside of it; ValueError for a launcher that launches nothing;
+    errors of the launcher pass through; KernelsUnavailableError without Triton, or with 3.6, whose interpreter is broken.
     """
     heard = _listen(launcher, args, kwargs)
     return Traffic(reads=heard.bytes["read"], writes=heard.bytes["written"])
@@ -142,6 +192,7 @@ def operations(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[
 
 
 def _listen(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Listener:
+    checks.function("launcher", launcher)
     runtime.require_kernels()
     if version("triton").startswith("3.6"):
         raise runtime.KernelsUnavailableError(
@@ -154,9 +205,15 @@ def _listen(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         try:
             launcher(*args, **kwargs)
         except Exception as error:
-            if isinstance(error.__cause__, OutOfRangeError):
-                raise error.__cause__ from None
+            # The interpreter wraps what a kernel raises, and once more for each function that the kernel is in.
+            inner: BaseException | None = error
+            while inner is not None and not isinstance(inner, OutOfRangeError):
+                inner = inner.__cause__
+            if inner is not None:
+                raise inner from None
             raise
+    if not listener.launches:
+        raise ValueError(f"launcher is {launcher!r}, which launched no kernel; pass one that does")
     return listener
 
 
@@ -166,7 +223,7 @@ def _in_child(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 
     try:
         call = pickle.dumps((launcher, [to_cpu(x) for x in args], {name: to_cpu(x) for name, x in kwargs.items()}))
-    except (pickle.PicklingError, AttributeError) as error:
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
             f"launcher is {launcher!r}, which a child process cannot import ({error}); "
             "on the GPU lane pass a launcher of the library and its arguments, or set TRITON_INTERPRET=1 before the start"

@@ -197,7 +197,7 @@ BAD = [
     ((X[:, :1], X, X), {}, ValueError, "q has 1 heads, k and v have 2; q's must be a multiple of theirs"),
     ((X, X[:, :0], X[:, :0]), {}, ValueError, "q has 2 heads, k and v have 0"),
     ((X.mT, X.mT, X.mT), {}, ValueError, "q has strides .*; its last dimension must be contiguous"),
-    ((X.to("meta"),) * 3, {"causal": 2}, TypeError, "causal is 2; pass True or False"),
+    ((X.to("meta"),) * 3, {"causal": 2}, TypeError, "causal is 2 .*; pass True or False"),
     ((X, X, X), {"causal_offset": 3}, ValueError, "causal_offset is 3 but causal is False"),
     ((X, X, X), {"causal": True, "causal_offset": 0.5}, TypeError, "causal_offset is 0.5; pass a whole number"),
     ((X, X, X), {"scale": math.inf}, ValueError, "scale is inf; pass a finite number"),

@@ -66,7 +66,7 @@ def test_what_a_number_is_made_of_adds_up(show) -> None:
     ("make", "error", "message"),
     [
         (lambda: Butterfly([1, 2, 3]), ValueError, "row has 3 numbers; pass 2, 4, 8 or 16"),
-        (lambda: Butterfly([1, 2], outlier=2), ValueError, "outlier is 2; pass the index of a number"),
+        (lambda: Butterfly([1, 2], outlier=2), ValueError, "outlier is 2; pass a whole number from 0 to 1"),
     ],
 )
 def test_bad_input(make, error, message) -> None:

@@ -1,5 +1,6 @@
 """What the compiler says, with no GPU: shared memory, registers, spills, matrix instructions."""
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,15 @@ def test_bad_input() -> None:
         inspect(flash_online, M, matrix(8, 32), matrix(8, 32))
     with pytest.raises(ValueError, match="rows is 0"):
         matrix(0, 4)
+    with pytest.raises(TypeError, match="dtype is 'fp16'"):
+        matrix(4, 4, "fp16")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="launcher is 3"):
+        inspect(3, M)  # type: ignore[arg-type]
+    for launcher in (lambda x: x, functools.partial(flash_online, M)):
+        with pytest.raises(
+            ValueError, match="which another process cannot import; pass a function that stands in a module"
+        ):
+            inspect(launcher, M)
     assert M.dtype == torch.float16
 
 

@@ -1,6 +1,10 @@
 """The cost model's known numbers, and the tables in data/ with their checks."""
 
+import re
+
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +26,43 @@ def test_no_algorithm_beats_the_compulsory_traffic(n: int, d: int, block: int) -
     assert cost.standard_attention_traffic(n, d, block_m=block).total_bytes > least
     if block >= n:
         assert cost.flash_v2_traffic(n, d, block).total_bytes == least
+
+
+SIZE = st.integers(1, 90)
+
+
+@given(SIZE, SIZE, SIZE, st.booleans(), st.integers(1, 9))
+def test_the_closed_forms_are_the_sums_over_all_blocks(n, block_m, block_n, causal, split) -> None:
+    blocks = []  # rows, keys they meet, blocks of keys they meet
+    for start in range(0, n, block_m):
+        rows = min(block_m, n - start)
+        seen = [j for j in range(0, n, block_n) if not causal or j < start + rows]
+        blocks.append((rows, sum(min(block_n, n - j) for j in seen), len(seen)))
+    each = -(-len(blocks) // split)
+    programs = [max(keys for _, keys, _ in blocks[i : i + each]) for i in range(0, len(blocks), each)]
+    visits = sum(r * b for r, _, b in blocks)
+    v1 = cost.flash_v1_traffic(n, 3, block_n, block_m=block_m, causal=causal, split=split)
+    assert v1.reads == {"Q": 12 * visits, "K": 12 * sum(programs), "V": 12 * sum(programs)} | v1.writes
+    assert v1.writes == {"O": 12 * visits, "l": 4 * visits, "m": 4 * visits}
+    v2 = cost.flash_v2_traffic(n, 3, block_m, block_n=block_n, causal=causal)
+    assert v2.reads["K"] == v2.reads["V"] == 12 * sum(keys for _, keys, _ in blocks)
+    found = cost.attention_operations("V2", n, 3, block_m, block_n, causal)
+    assert found.exp == sum(r * keys for r, keys, _ in blocks) + visits
+    backward = cost.backward_traffic("two passes", n, 3, block_m, block_n, causal=causal)
+    assert backward.reads["Q"] == 12 * (visits + n)
+    assert backward.reads["K"] == 12 * (n + sum(keys for _, keys, _ in blocks))
+
+
+@pytest.mark.parametrize("n", [10**9, 10**18 + 1, 10**400])
+def test_the_closed_forms_are_exact_at_any_length_and_as_fast(n) -> None:
+    assert cost.flash_v1_traffic(n, 4, 1, block_m=1).reads["Q"] == 16 * n * n
+    assert cost.flash_v2_traffic(n, 4, 3).reads["K"] == 16 * n * -(-n // 3)
+    causal = cost.flash_v2_traffic(n, 4, 1, block_n=1, causal=True)
+    assert causal.reads["K"] == 16 * (n * (n + 1) // 2)
+    assert cost.attention_operations("V1", n, 4, 1, 1, causal=True).divide == n * (n + 1) // 2
+    assert cost.backward_traffic("keys outside", n, 4, 1, 1, causal=True).reads["Q"] == 16 * (n * (n + 1) // 2)
+    assert cost.tiled_matmul_traffic(n, n, n, 3, 3).reads["A"] == 4 * n * n * -(-n // 3)
+    assert cost.flash_v1_blocks(12 * n + 1, 3) == (3, n + 1)
 
 
 def test_block_sizes_of_the_paper() -> None:
@@ -77,6 +118,15 @@ def test_every_gpu_that_the_course_names_is_there() -> None:
         (lambda: cost.element_bytes("fp12"), ValueError, "dtype is 'fp12'; choose one of"),
         (lambda: cost.attention_flops(0, 64), ValueError, "n is 0; pass a whole number of at least 1"),
         (lambda: cost.attention_flops(8, 6.4), TypeError, "d is 6.4"),
+        (lambda: cost.flash_v1_traffic(8, 8, 4, causal="no"), TypeError, "causal is 'no'"),
+        (lambda: cost.flash_v2_traffic(8, 8, 4, block_n=4, causal="no"), TypeError, "causal is 'no'"),
+        (lambda: cost.flash_v2_traffic(8, 8, 4, lse=1), TypeError, r"lse is 1 \(int\); pass True or False"),
+        (lambda: cost.flash_v1_traffic(8, 8, 4, softmax=None), TypeError, "softmax is None"),
+        (lambda: cost.attention_operations("V1", 8, 8, 4, 4, "no"), TypeError, "causal is 'no'"),
+        (lambda: cost.backward_traffic("two passes", 8, 8, 4, 4, causal=0), TypeError, "causal is 0"),
+        (lambda: cost.flash_v1_traffic(8, 8, 4, block_m=4, split=0), ValueError, "split is 0"),
+        (lambda: cost.compulsory_traffic(8, 8).times(-1), ValueError, "count is -1"),
+        (lambda: cost.compulsory_traffic(8, 8).times(0.5), TypeError, "count is 0.5"),
         (lambda: cost.flash_v2_traffic(8, 8, -1), ValueError, "block_m is -1"),
         (lambda: cost.flash_v1_traffic(8, 8, 0), ValueError, "block_n is 0"),
         (lambda: cost.flash_v1_blocks(0, 8), ValueError, "sram_elements is 0"),
@@ -112,6 +162,18 @@ def test_a_broken_row_names_file_line_and_field(tmp_path, line: str, message: st
         data.read_table(path, schema, key="name")
 
 
+def test_a_table_in_another_encoding_names_the_file(tmp_path) -> None:
+    (tmp_path / "t.csv").write_bytes("name\ncafé\n".encode("latin-1"))
+    with pytest.raises(data.DataError, match=r"t\.csv is not UTF-8"):
+        data.read_table(tmp_path / "t.csv", {"name": data.as_text}, key="name")
+    for path, schema, key in (
+        ("t.csv", {"name": data.as_text}, "name"),
+        (tmp_path / "t.csv", {"name": data.as_text}, "n"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=r"^(path|key) is"):
+            data.read_table(path, schema, key=key)
+
+
 def test_broken_headers_and_empty_tables(tmp_path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("name,m\n")
@@ -132,15 +194,41 @@ def test_broken_headers_and_empty_tables(tmp_path) -> None:
         ('{"provenance": PROVENANCE, "rows": []}', "field 'rows': is empty"),
         ('{"provenance": PROVENANCE, "rows": [{"a": 1}, {"b": 1}]}', r"row 1: has fields \['b'\]; expected \['a'\]"),
         ('{"provenance": PROVENANCE, "rows": [{"a": NaN}]}', "row 0, field 'a': nan is not a finite number"),
+        ('{"provenance": PROVENANCE, "rows": [{"a": 1}, {"a": -0.5}]}', "row 1, field 'a': -0.5 is below 0"),
+        ('{"provenance": PROVENANCE, "rows": [{"a": null}]}', "row 0, field 'a': None is no text and no number"),
+        ('{"provenance": PROVENANCE, "rows": [{"a": [1]}]}', r"row 0, field 'a': \[1\] is no text and no number"),
+        ('{"provenance": PROVENANCE, "rows": [null]}', "row 0: is None"),
+        ('{"provenance": PROVENANCE, "rows": [{}]}', "row 0: is {}"),
+        ('{"provenance": PROVENANCE, "rows": {"a": 1}}', "field 'rows': is missing or no list"),
+        ('{"provenance": [1], "rows": [{"a": 1}]}', "holds no provenance and rows"),
+        ('{"provenance": {"date": 5}, "rows": [{"a": 1}]}', r"field 'provenance\.date': is missing"),
+        ("null", "holds no provenance and rows"),
+        ("[1]", "holds no provenance and rows"),
+        ("\udce9", r"measured/gpu/t\.json: 'utf-8' codec can't decode"),
+        ('{"rows": ' + "9" * 5000 + "}", r"measured/gpu/t\.json: Exceeds the limit"),
     ],
 )
 def test_a_broken_recording_names_file_and_field(tmp_path, monkeypatch, content: str, message: str) -> None:
     (tmp_path / "measured" / "gpu").mkdir(parents=True)
     provenance = '{"date": "d", "command": "c", "commit": "k", "device": "g", "versions": {"triton": "3"}}'
-    (tmp_path / "measured" / "gpu" / "t.json").write_text(content.replace("PROVENANCE", provenance))
+    content = content.replace("PROVENANCE", provenance)
+    (tmp_path / "measured" / "gpu" / "t.json").write_bytes(content.encode("utf-8", "surrogateescape"))
     monkeypatch.setattr(data, "DATA", tmp_path)
     with pytest.raises(data.DataError, match=message):
         data.measured("gpu", "t")
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [("gpu", "../../t"), ("../measured/gpu", "t"), ("..", "t"), ("gpu", "/t"), ("", "t"), ("gpu", "")],
+)
+def test_a_recording_is_a_file_in_its_folder_and_no_other(tmp_path, monkeypatch, device: str, name: str) -> None:
+    (tmp_path / "measured" / "gpu").mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "measured", tmp_path / "measured" / "gpu"):
+        (folder / "t.json").write_text("{}")
+    monkeypatch.setattr(data, "DATA", tmp_path)
+    with pytest.raises(ValueError, match=rf"no recording {re.escape(device)}/{re.escape(name)}; choose one of gpu/t"):
+        data.measured(device, name)
 
 
 def test_every_table_and_recording_in_data_is_sound() -> None:
@@ -174,6 +262,27 @@ def test_verdicts_follow_from_their_findings() -> None:
     assert claims.verdict("C1", ("a", False)).word == "refuted"
     assert "against: a < b" in repr(claims.verdict("C1", ("a < b", False)))
     assert "a &lt; b" in claims.verdict("C1", ("a < b", False))._repr_html_()
+
+
+@pytest.mark.parametrize("finding", ["ab", ("a",), ("a", True, "b"), (1, True), ("a", "no"), ("a", None), ("a", 1)])
+def test_a_finding_is_a_text_and_a_truth(finding) -> None:
+    with pytest.raises(TypeError, match="finding 1"):
+        claims.verdict("C1", ("a", True), finding)
+    assert claims.verdict("C1", ("a", torch.tensor(1) > 2), ("b", np.float64(1) > 2)).word == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("headers", "rows", "message"),
+    [
+        ("ab", [[1, 2]], "headers is 'ab'"),
+        (["a", "b"], ["ab"], r"rows\[0\] is 'ab'"),
+        (["a", 1], [[1, 2]], "headers holds 1"),
+        (["a"], 3, "rows is 3"),
+    ],
+)
+def test_a_table_takes_lists_of_cells(headers, rows, message) -> None:
+    with pytest.raises(TypeError, match=message):
+        Table(headers, rows)
 
 
 def test_tables_align_numbers_and_escape_html() -> None:

@@ -46,6 +46,30 @@ def test_a_case_is_counted_with_the_stages_and_the_stalls_that_were_asked_for(mo
     assert "stalled" not in next(x for x in asked if x.startswith("--metrics"))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("V3", 1, 64), ValueError, "case is 'V3'; choose one of 'standard', 'V1'"),
+        (("V2", 0, 64), ValueError, "heads is 0"),
+        (("V2", 1, 64.0), TypeError, "n is 64.0"),
+        (("V2", 1, 64, -1), ValueError, "d is -1"),
+        (("V2", 1, 64, 64, -1), ValueError, "num_stages is -1"),
+        (("V2", 1, 64, 64, 0, "no"), TypeError, "stalls is 'no'"),
+    ],
+)
+def test_bad_input(arguments, error, message) -> None:
+    with pytest.raises(error, match=message):
+        counters.counters(*arguments)
+
+
+def test_a_metric_without_a_number_is_named() -> None:
+    for line in ('"0","1","k","gpu__time_duration.sum","ns","n/a"', '"0","1","k","other","ns","1"'):
+        with pytest.raises(
+            counters.CountersUnavailableError, match=r"ncu gave '(n/a|1)' for the metric '(gpu__time|other)"
+        ):
+            counters.parse(f"{NCU}{line}\n")
+
+
 def test_counters_say_what_is_missing(monkeypatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(counters.CountersUnavailableError, match="ncu is not on the path"):

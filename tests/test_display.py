@@ -17,6 +17,9 @@ def test_the_lite_and_online_kernels_differ_in_the_online_lines_only() -> None:
     )
     with pytest.raises(TypeError, match="got a int; pass a function"):
         source(3)  # type: ignore[arg-type]
+    for show in (source, lambda thing: difference(thing, _lite_kernel)):
+        with pytest.raises(TypeError, match="got <built-in function len>, which has no source"):
+            show(len)
 
 
 def test_an_excerpt_is_the_lines_between_two_words(tmp_path) -> None:

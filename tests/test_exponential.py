@@ -28,5 +28,5 @@ def test_what_is_refused() -> None:
         softmax_weights(s.long(), 1.0, True)
     with pytest.raises(TypeError, match=r"s is torch.float16; pass float32, for example s.float\(\)"):
         softmax_weights(s.half(), 1.0, True)
-    with pytest.raises(ValueError, match=r"scale is nan; pass a finite number, for example 0\.125"):
+    with pytest.raises(ValueError, match=r"scale is nan; pass a finite number"):
         softmax_weights(s, float("nan"), True)

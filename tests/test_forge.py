@@ -54,6 +54,10 @@ def test_what_goes_wrong_is_said_and_ends_with_its_process() -> None:
         asked(os.listdir, "/no/such/folder")
     with pytest.raises(forge.ForgeError, match="the process ended with code 3"):
         asked(os._exit, 3)
+    with pytest.raises(
+        ValueError, match=r"work is <function .*<lambda>.*, which .* cannot be handed to another process"
+    ):
+        asked(lambda: 1)
     with pytest.raises(forge.ForgeError, match="SystemExit: 4"):
         asked(sys.exit, 4)
     with pytest.raises(forge.ForgeError, match="the process ended with code -11"):

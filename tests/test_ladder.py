@@ -2,6 +2,9 @@
 
 import ctypes
 import math
+import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import nbformat
@@ -71,11 +74,11 @@ def test_what_cpp_reads_is_kept_until_it_has_read_it(monkeypatch) -> None:
     right, real = cpp.node_gradients(q, k, v, across.contiguous()), cpp.library("-O2")
     kept: list[torch.Tensor] = []
 
-    def later(*arguments) -> None:
+    def later(*arguments) -> int:
         kept.extend(
             torch.full(across.shape, torch.nan, dtype=torch.float64) for _ in range(64)
         )  # takes what was let go
-        real.gradients_nodes(*arguments)
+        return real.gradients_nodes(*arguments)
 
     monkeypatch.setattr(cpp, "library", lambda *_: SimpleNamespace(gradients_nodes=later))
     assert all(torch.equal(mine, other) for mine, other in zip(cpp.node_gradients(q, k, v, across), right))
@@ -106,7 +109,7 @@ def test_a_value_used_twice_gets_both_gradients_and_depth_does_not_matter() -> N
 
 def test_slopes_and_timings() -> None:
     assert ladder.slope([8, 16, 32], [1e-3 * n**2 for n in (8, 16, 32)]) == pytest.approx(2)
-    with pytest.raises(ValueError, match="lengths has 1 entries; pass at least two"):
+    with pytest.raises(ValueError, match="lengths has 1 entries; pass 2 to"):
         ladder.slope([8], [1.0])
     rows = ladder.timings([4, 128], seconds_each=0.001)
     assert {r["rung"] for r in rows if r["n"] == 4} == set(RUNGS)
@@ -153,6 +156,90 @@ def test_bad_input() -> None:
         cpp.node_gradients(q, k, v, q[:2])
     with pytest.raises(ValueError, match="level is '-O9'; choose one of '-O2', '-O3'"):
         cpp.library("-O9")
+
+
+@pytest.mark.parametrize("function", ["attention_nodes", "gradients_nodes", "try_attention_flat"])
+def test_where_memory_runs_out_the_process_lives_on(function, monkeypatch) -> None:
+    n, d = (2**26, 1) if function == "try_attention_flat" else (1024, 16)
+    program = f"""
+import ctypes, resource
+function = ctypes.CDLL({cpp.library("-O2")._name!r}).{function}
+function.restype = ctypes.c_long
+resource.setrlimit(resource.RLIMIT_AS, (2**29, 2**29))
+some = (ctypes.c_double * {1024 * 16})()
+sizes = [ctypes.c_long(x) for x in ({1024 if d > 1 else 0}, {n}, {d})]
+print(function(*[some] * {7 if function == "gradients_nodes" else 4}, *sizes))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "-1\n"), done.stderr
+    monkeypatch.setattr(cpp, "library", lambda *_: SimpleNamespace(**{function: lambda *arguments: -1}))
+    q, k, v = inputs(2, 3, 4)
+    calls = {
+        "attention_nodes": lambda: cpp.attention_nodes(q, k, v),
+        "gradients_nodes": lambda: cpp.node_gradients(q, k, v, q),
+        "try_attention_flat": lambda: cpp.attention_flat(q, k, v),
+    }
+    with pytest.raises(MemoryError, match="could not allocate the memory that it needs; pass fewer rows"):
+        calls[function]()
+
+
+def test_what_would_take_all_memory_or_minutes_is_refused_before_any_work(monkeypatch) -> None:
+    monkeypatch.setattr(cpp, "library", lambda *_: pytest.fail("work was begun"))
+    x = torch.zeros(1024, 16, dtype=torch.float64)
+    for call in (lambda: cpp.attention_nodes(x, x, x), lambda: cpp.node_gradients(x, x, x, x)):
+        with pytest.raises(
+            ValueError, match=r"q is \[1024, 16\] .* which makes 71,3\d\d,\d\d\d nodes; .* at most 20,000,000"
+        ):
+            call()
+    long = torch.zeros(2**18, 1, dtype=torch.float64)
+    with pytest.raises(ValueError, match="68,719,476,736 products; pass shapes that take at most 17,179,869,184"):
+        cpp.attention_flat(long, long, long)
+    for name, rung in RUNGS.items():
+        q = torch.zeros(rung.largest + 1, 2)
+        message = f"has {rung.largest + 1:,} rows; pass at most {rung.largest:,} to the rung '{re.escape(name)}'"
+        for rows in ((q, q[:1], q[:1]), (q[:1], q, q)):
+            with pytest.raises(ValueError, match=message):
+                rung(*rows)
+        with pytest.raises(ValueError, match=message):
+            ladder.peak_bytes(rung, rung.largest + 1)
+
+
+@pytest.mark.parametrize("function", [python.attention_floats, python.attention_values])
+def test_rows_that_do_not_belong_together_are_refused_and_not_cut_off(function) -> None:
+    rows = python.values([[1.0, 2.0], [3.0, 4.0]])
+    ragged = [rows[0], rows[1][:1]]
+    for arguments, message in (
+        ((rows, rows, rows[:1]), "k has 2 rows but v has 1"),
+        ((rows, [row[:1] for row in rows], rows), "q has rows of 2 numbers but k of 1"),
+        ((ragged, rows, rows), r"q\[1\] has 1 numbers but q\[0\] has 2"),
+        ((rows, rows, ragged), r"v\[1\] has 1 numbers but v\[0\] has 2"),
+        (([], rows, rows), "q is empty"),
+        ((rows, [[]], [[]]), "k is empty"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            function(*arguments)
+
+
+def test_what_slopes_timings_and_gradients_refuse() -> None:
+    x = [[1.0, 2.0]]
+    for call, error, message in (
+        (lambda: ladder.slope([1, 2], [1]), ValueError, "seconds has 1 entries; pass 2"),
+        (lambda: ladder.slope([4, 4], [1, 2]), ValueError, "lengths holds 4 only"),
+        (lambda: ladder.slope([1, 2], [0, 1]), ValueError, r"seconds\[0\] is 0; pass a finite number above 0"),
+        (lambda: ladder.slope([1, "2"], [1, 1]), TypeError, r"lengths\[1\] is '2'"),
+        (lambda: ladder.timings([8, -1]), ValueError, r"lengths\[1\] is -1"),
+        (lambda: ladder.timings([8], d=0), ValueError, "d is 0"),
+        (lambda: ladder.timings([8], rows=0), ValueError, "rows is 0"),
+        (lambda: ladder.timings([8], seconds_each=math.nan), ValueError, "seconds_each is nan"),
+        (
+            lambda: python.value_gradients(x, x, x, [[1.0]]),
+            ValueError,
+            "do has 1 rows of 1 numbers; pass 1 of 2, as O has",
+        ),
+        (lambda: cpp.node_gradients(*inputs(2, 2, 2), x), TypeError, "do is a list"),
+    ):
+        with pytest.raises(error, match=message):
+            call()
 
 
 @pytest.fixture

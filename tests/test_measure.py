@@ -2,9 +2,12 @@
 
 import functools
 import math
+import statistics
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from course_lib import measure, runtime
 
@@ -28,10 +31,47 @@ def test_timings_are_the_median_of_the_repeats_after_warm_up() -> None:
     assert len(calls) == 7
     assert 0 <= timing.quarter <= timing.median <= timing.three_quarters
     assert measure.seconds(lambda: None, repeats=1).median >= 0
-    with pytest.raises(ValueError, match="repeats is 0; pass a whole number of at least 1"):
+    with pytest.raises(ValueError, match="repeats is 0; pass a whole number from 1 to 1,000,000"):
         measure.seconds(lambda: None, repeats=0)
-    with pytest.raises(ValueError, match="warm_up is -1; pass a number of calls of at least 0"):
+    with pytest.raises(ValueError, match="warm_up is -1; pass a whole number from 0 to 1,000,000"):
         measure.seconds(lambda: None, warm_up=-1)
+
+
+@given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=9))
+def test_the_middle_half_lies_within_what_was_measured(samples) -> None:
+    found = measure._timing(samples)
+    assert found.median == pytest.approx(statistics.median(samples))
+    assert min(samples) <= found.quarter <= found.median <= found.three_quarters <= max(samples)
+    for bound in found.quarter, found.three_quarters:  # half of them or more lie between the two
+        assert sum(x <= bound * (1 + 1e-9) for x in samples) >= len(samples) / 4
+        assert sum(x >= bound * (1 - 1e-9) for x in samples) >= len(samples) / 4
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: measure.seconds(3), TypeError, r"call is 3 \(int\); pass a function"),
+        (lambda: measure.seconds(print, repeats=2.0), TypeError, r"repeats is 2.0 \(float\)"),
+        (lambda: measure.seconds(print, warm_up=None), TypeError, r"warm_up is None"),
+        (lambda: measure.peak_bytes(torch.zeros(2)), TypeError, "call is <Tensor>"),
+        (lambda: measure.seconds_in_turns({}), ValueError, "calls has 0 entries"),
+        (lambda: measure.seconds_in_turns({"one": 1}), TypeError, r"calls\['one'\] is 1"),
+        (
+            lambda: measure.seconds_in_turns({"one": print}, turn=math.nan),
+            ValueError,
+            "turn is nan; pass a finite number above 0",
+        ),
+        (
+            lambda: measure.seconds_in_turns({"one": print}, turn=0),
+            ValueError,
+            "turn is 0; pass a finite number above 0",
+        ),
+        (lambda: measure.seconds_in_turns({"one": print}, rounds=0), ValueError, "rounds is 0; pass a whole number"),
+    ],
+)
+def test_bad_input(call, error, message) -> None:
+    with pytest.raises(error, match=message):
+        call()
 
 
 @pytest.mark.parametrize(

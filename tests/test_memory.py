@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.memory import Memory, SRAMOverflow
+from course_lib.memory import Memory, SRAMOverflow, TraceTooLongError, at_most
 
 
 def test_loads_and_stores_are_counted_in_bytes_of_the_tensors_dtype() -> None:
@@ -137,7 +137,7 @@ def test_table_shows_bytes_and_passes() -> None:
             ValueError,
             "kind is 'softmaks'; choose one of 'matmul', 'softmax', 'exp'",
         ),
-        (lambda m, a: m.work(-5, "exp"), ValueError, "flops is -5; pass a number of at least 0"),
+        (lambda m, a: m.work(-5, "exp"), ValueError, "flops is -5; pass a whole number of at least 0"),
         (lambda m, a: m.hbm_empty("B", (2, 0)), ValueError, "shape of B is 0"),
         (lambda m, a: m.hbm_empty("B", (2, 2, 2)), ValueError, r"shape of B is \[2, 2, 2\]"),
         (lambda m, a: m.load(a), TypeError, r"got a HBMTensor; pass a part of an HBM tensor, for example Q\[0:64\]"),
@@ -151,6 +151,12 @@ def test_table_shows_bytes_and_passes() -> None:
             ValueError,
             r"the tile has shape \[3, 2\] but A\[0:2, 0:2\] has \[2, 2\]",
         ),
+        (lambda m, a: m.work(float("nan"), "matmul"), TypeError, "flops is nan"),
+        (
+            lambda m, a: m.hbm_empty("S", (2**16, 2**16)),
+            ValueError,
+            r"S \[65536, 65536\] takes 17,179,869,184 B, .* has 4,294,967,296 B",
+        ),
         (lambda m, a: Memory().load(a[0:2]), ValueError, r"A\[0:2, 0:2\] belongs to another Memory"),
     ],
 )
@@ -158,3 +164,16 @@ def test_bad_use(act, error, message) -> None:
     memory = Memory()
     with pytest.raises(error, match=message):
         act(memory, memory.hbm("A", torch.ones(10, 2)))
+
+
+def test_a_limit_on_the_trace_holds_inside_its_block_alone() -> None:
+    memory = Memory()
+    a = memory.hbm("A", torch.ones(4, 4))
+    with at_most(2):
+        memory.load(a[0:1])
+        memory.load(a[1:2])
+        with pytest.raises(TraceTooLongError, match="more than 2 events"):
+            memory.load(a[2:3])
+    for _ in range(4):
+        memory.load(a[3:4])
+    assert memory.traffic().reads == {"A": 16 * 6}

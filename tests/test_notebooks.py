@@ -37,6 +37,23 @@ def test_a_lecture_is_found_by_its_number_and_by_nothing_else() -> None:
     for name in ("", "100", "5x", "lecture 05", "99"):
         with pytest.raises(ValueError, match=f"lecture is '{name}'; pass one of 00, 01, 02"):
             notebooks.lecture(name)
+    for name in (5, None, notebooks.NOTEBOOKS):
+        with pytest.raises(TypeError, match=r"^lecture is .*; pass its number as a text"):
+            notebooks.lecture(name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("05_hopper", "05_flash_online or 10_hopper"),
+        ("5_flash_onlin.ipynb", "05_flash_online"),
+        ("hoper", "10_hopper"),
+        ("77_loop_orders", "06_loop_orders"),
+    ],
+)
+def test_a_wrong_name_behind_a_number_is_refused_with_the_lecture_that_was_meant(name, meant) -> None:
+    with pytest.raises(ValueError, match=rf"^lecture is '{name}'; .*; did you mean {meant}\?$"):
+        notebooks.lecture(name)
 
 
 def test_every_cell_is_executed_in_order_and_its_outputs_are_fresh(path) -> None:

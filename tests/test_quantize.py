@@ -190,7 +190,7 @@ def test_outliers_are_as_rare_and_as_large_as_asked() -> None:
         (
             lambda: quantize.rotate(ROWS, torch.tensor([1.0, 0.5])),
             ValueError,
-            r"sign holds other numbers than \+1 and -1; pass signs, for example signs\(2\)",
+            r"sign holds other numbers than \+1 and -1; pass signs, for example quantize.signs\(2\)",
         ),
         (
             lambda: quantize.folded(ROWS, torch.ones(0)),

@@ -22,16 +22,16 @@ def test_a_record_says_when_where_how_and_reads_back(tmp_path, monkeypatch) -> N
     assert recorded.provenance["command"] == "make sample"
     assert recorded.provenance["versions"]["torch"] == torch.__version__
     assert json.loads(path.read_text())["provenance"]["device"]
-    with pytest.raises(ValueError, match="rows is empty; nothing to record under 'sample'"):
+    with pytest.raises(ValueError, match="rows of 'sample' cannot be recorded: field 'rows': is empty"):
         records.record("sample", [], "make sample", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "rows", "message"),
     [
-        ("sample", [{"n": 1}, {"n": math.nan}], "field 'n' of row 1 is nan; pass a finite number"),
-        ("sample", [{"n": -math.inf}], "field 'n' of row 0 is -inf; pass a finite number"),
-        ("sample", [{"n": 1}, {"m": 1}], r"row 1 has fields \['m'\]; pass those of row 0, \['n'\]"),
+        ("sample", [{"n": 1}, {"n": math.nan}], "row 1, field 'n': nan is not a finite number"),
+        ("sample", [{"n": -math.inf}], "row 0, field 'n': -inf is not a finite number"),
+        ("sample", [{"n": 1}, {"m": 1}], r"row 1: has fields \['m'\]; expected \['n'\]"),
         ("a/sample", [{"n": 1}], "name is 'a/sample'; pass letters, digits and underscores only"),
         ("", [{"n": 1}], "name is ''; pass letters, digits and underscores only"),
     ],
@@ -43,6 +43,19 @@ def test_a_record_that_could_not_be_read_leaves_the_old_one(tmp_path, name, rows
         records.record(name, rows, "make sample", tmp_path)
     assert path.read_text() == before
     assert list(tmp_path.rglob("*.*")) == [path]
+
+
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}, -1, 1j, torch.ones(1), object()])
+def test_what_reading_would_refuse_is_not_written(tmp_path, value) -> None:
+    with pytest.raises(ValueError, match="row 1, field 'n'"):
+        records.record("sample", [{"n": 1}, {"n": value}], "make sample", tmp_path)
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_a_device_is_one_folder(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Quadro RTX 6000/8000 (x)")
+    assert records.device_slug() == "quadro-rtx-6000-8000-x-"
 
 
 def test_a_record_that_is_cut_off_leaves_the_old_one(tmp_path, monkeypatch) -> None:

@@ -55,7 +55,7 @@ def test_cutting_errs_more_than_rounding() -> None:
 
 def test_what_is_refused() -> None:
     q, k, v = qkv()
-    with pytest.raises(ValueError, match="format is 'fp17'; choose one of"):
+    with pytest.raises(ValueError, match="sums is 'fp17'; choose one of"):
         rounded_attention(q, k, v, sums="fp17")
     with pytest.raises(ValueError, match="block is 0; pass a whole number of at least 1"):
         rounded_attention(q, k, v, block=0)

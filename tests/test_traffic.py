@@ -55,15 +55,17 @@ def test_powers_of_two_are_counted_as_exponentials(folded) -> None:
 
 
 def test_errors_of_the_launcher_pass_through_and_the_listener_is_gone() -> None:
-    from triton.runtime.interpreter import GridExecutor, InterpreterBuilder
+    from triton.runtime import interpreter
 
     def watched() -> list[object]:
-        names = ("create_masked_load", "create_masked_store", "create_exp", "create_fdiv", "create_fmul")
-        return [*(getattr(InterpreterBuilder, name) for name in names), GridExecutor._init_args_hst]
+        builder = vars(interpreter.InterpreterBuilder)
+        return [*builder.values(), interpreter.GridExecutor._init_args_hst, interpreter._implicit_cvt]
 
     x, before = torch.randn(4, 16, device=DEVICE), watched()
     with pytest.raises(ValueError, match="block_m is 5; pass a power of two of at least 16, for example 64"):
         traffic(flash_online, x, x, x, block_m=5)
+    with pytest.raises(ValueError, match="which launched no kernel; pass one that does"):
+        traffic(torch.add, x, x)
     assert watched() == before
     traffic(flash_online, x, x, x, 16, 16)
     assert watched() == before
@@ -97,6 +99,86 @@ def test_an_access_outside_of_a_tensor_names_it() -> None:
         message = f"the kernel reads outside of x: up to {where}; check the mask and the strides"
         with pytest.raises(OutOfRangeError, match=message):
             traffic(careless, torch.ones(n), shift)
+
+
+# --- arguments that share memory ---
+
+
+def test_parts_of_a_packed_projection_are_told_apart() -> None:
+    packed = torch.randn(100, 3 * 16, dtype=torch.float16, device=DEVICE)
+    q, k, v = packed.split(16, dim=1)
+    assert traffic(flash_online, q, k, v, 32, 16) == cost.flash_v2_traffic(100, 16, 32, "fp16")
+
+
+@pytest.mark.parametrize(("n", "n_k"), [(16, 8), (8, 16), (48, 48)])
+def test_tensors_that_begin_at_one_address_are_told_apart(n, n_k) -> None:
+    x = torch.randn(max(n, n_k), 16, device=DEVICE)
+    assert traffic(flash_online, x[:n], x[:n_k], x[:n_k], 16, 16) == cost.flash_v2_traffic(n, 16, 16, "fp32", n_k)
+
+
+@triton.jit
+def _load(ptr, at, mask):
+    return tl.load(ptr + at, mask=mask)
+
+
+@triton.jit
+def _many_ways_kernel(x_ptr, y_ptr, keep_ptr, sum_ptr, n, first, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = _load(x_ptr, at + first, at < n)  # a function of its own
+    either = tl.where(at % 2 == 0, x_ptr + at, y_ptr + at)
+    x += tl.load(either, mask=at < n)  # pointers of two arguments in one load
+    keep = tl.load(keep_ptr + at, mask=at < n, other=0)
+    tl.atomic_add(sum_ptr, tl.sum(x))
+    tl.store(y_ptr + at, tl.where(keep, x, 0.0), mask=at < n)
+
+
+def many_ways(x: torch.Tensor, y: torch.Tensor, first: int = 0) -> torch.Tensor:
+    total, keep = torch.zeros(1), torch.ones(len(x), dtype=torch.bool)
+    _many_ways_kernel[(1,)](x, y, keep, total, len(x), first, BLOCK=16)
+    return total
+
+
+@pytest.mark.skipif(GPU, reason="the kernel lives in this file, which a child process cannot import")
+def test_every_access_is_booked_on_the_argument_that_it_came_through_also_in_place() -> None:
+    n = 12
+    expected = {"x": 4 * (n + n // 2), "y": 4 * n // 2, "keep": n, "sum": 4}, {"y": 4 * n, "sum": 4}
+    x, y = torch.arange(12.0), torch.zeros(12)
+    for arguments in ((x.clone(), y), (x, x)):
+        counted = traffic(many_ways, *arguments)
+        assert (counted.reads, counted.writes) == expected
+    assert x.tolist() == [2.0 * i for i in range(12)]  # done in place, and seen
+    with pytest.raises(OutOfRangeError, match="the kernel reads outside of x: up to 3 elements beyond its end"):
+        traffic(many_ways, torch.ones(12), y, 3)
+
+
+@triton.jit
+def _hidden_kernel(addresses_ptr, y_ptr):
+    x_ptr = tl.load(addresses_ptr).to(tl.pointer_type(tl.float32))
+    tl.store(y_ptr, tl.load(x_ptr))
+
+
+@pytest.mark.skipif(GPU, reason="the kernel lives in this file, which a child process cannot import")
+def test_an_address_that_no_argument_leads_to_is_refused() -> None:
+    x, y = torch.ones(1), torch.zeros(1)
+    with pytest.raises(OutOfRangeError, match="at an address that none of its arguments leads to"):
+        traffic(lambda: _hidden_kernel[(1,)](torch.tensor([x.data_ptr()]), y))
+
+
+@triton.jit
+def _described_kernel(x_desc, y_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y_ptr + at[:, None] * BLOCK + at[None, :], x_desc.load([0, BLOCK]))
+
+
+@pytest.mark.skipif(GPU, reason="the kernel lives in this file, which a child process cannot import")
+def test_accesses_through_a_descriptor_are_counted_without_what_lies_outside() -> None:
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    x, y = torch.arange(16 * 24.0).reshape(16, 24), torch.zeros(16, 16)
+    described = TensorDescriptor.from_tensor(x, [16, 16])
+    counted = traffic(lambda: _described_kernel[(1,)](described, y, BLOCK=16))
+    assert (counted.reads, counted.writes) == ({"x_desc": 16 * 8 * 4}, {"y": 16 * 16 * 4})
+    assert torch.equal(y[:, :8], x[:, 16:])
 
 
 @pytest.mark.skipif(GPU, reason="there a child process is the normal way")

@@ -40,7 +40,7 @@ def backward_keys_outside(
 
     Unlike the printed lines, O_i is not loaded for each pair (only D_i is used), and 1/√d and the mask are added.
     """
-    memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, sram_bytes)
+    memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, causal, sram_bytes)
     n, d = q.shape
     dQ = memory.hbm("dQ", torch.zeros(n, d, dtype=wide(q)))  # line 3
     dK, dV = memory.hbm_empty("dK", (n, d), q.dtype), memory.hbm_empty("dV", (n, d), q.dtype)
@@ -75,7 +75,7 @@ def backward_queries_outside(
     sram_bytes: int | None = None,
 ) -> Gradients:
     """The loops turned round: dQ_i is finished on chip; dK and dV, two matrices, are read and written for each pair."""
-    memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, sram_bytes)
+    memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, causal, sram_bytes)
     n, d = q.shape
     dQ = memory.hbm_empty("dQ", (n, d), q.dtype)
     dK, dV = (memory.hbm(name, torch.zeros(n, d, dtype=wide(q))) for name in ("dK", "dV"))
@@ -110,7 +110,7 @@ def backward_two_passes(
     sram_bytes: int | None = None,
 ) -> Gradients:
     """Once with the keys outside for dK and dV, once with the queries outside for dQ: nothing is read back, S and dP twice."""
-    memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, sram_bytes)
+    memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, causal, sram_bytes)
     n, d = q.shape
     dQ, dK, dV = (memory.hbm_empty(name, (n, d), q.dtype) for name in ("dQ", "dK", "dV"))
     for cols in blocks(n, block_n):
@@ -159,12 +159,15 @@ def _start(
     do: torch.Tensor,
     block_m: int,
     block_n: int,
+    causal: bool,
     sram_bytes: int | None,
 ) -> tuple[Memory, dict[str, HBMTensor]]:
     """Place the inputs in HBM and compute D = rowsum(dO ∘ O) (line 4)."""
+    checks.causal_mask(causal)
     checks.attention_inputs(q, k, v)
     for name, x in (("o", o), ("do", do)):
-        checks.float_tensor(name, x, ndim=2)
+        checks.float_tensor(name, x, ndim=2, finite=True)
+    checks.float_tensor("L", L, ndim=1, finite=True)
     checks.same_shape(q=q, k=k, v=v, o=o, do=do)
     checks.same_kind(q=q, k=k, v=v, o=o, do=do)
     if L.shape != q.shape[:1]:

@@ -61,7 +61,7 @@ def flash_v1(
     sram_bytes: int | None = None,
 ) -> Run:
     """FlashAttention's Algorithm 1 as printed: O, l and m in HBM, normalised at every step (line 12)."""
-    memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes)
+    memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes, causal)
     n, d = q.shape
     O = memory.hbm("O", torch.zeros(n, d, dtype=wide(q)))  # line 2
     l = memory.hbm("l", torch.zeros(n, dtype=wide(q)))
@@ -103,7 +103,7 @@ def flash_running(
     sram_bytes: int | None = None,
 ) -> Run:
     """V2's loops, but O normalised after every block of keys: O ← O · (l / l_new) e^(m − m_new) + P V / l_new."""
-    memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes)
+    memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes, causal)
     n, d = q.shape
     O = memory.hbm_empty("O", (n, d), q.dtype)
     for rows in blocks(n, block_m):
@@ -138,7 +138,7 @@ def flash_v2(
     sram_bytes: int | None = None,
 ) -> Run:
     """FlashAttention-2's Algorithm 1: O, l and m on chip, one division at the end, and L = m + log l saved."""
-    memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes)
+    memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes, causal)
     n, d = q.shape
     O, L = memory.hbm_empty("O", (n, d), q.dtype), memory.hbm_empty("L", (n,), wide(q))
     for rows in blocks(n, block_m):  # line 3
@@ -164,8 +164,15 @@ def flash_v2(
 
 
 def _inputs(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, sram_bytes: int | None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    block_m: int,
+    block_n: int,
+    sram_bytes: int | None,
+    causal: bool = False,
 ) -> tuple[Memory, HBMTensor, HBMTensor, HBMTensor]:
+    checks.causal_mask(causal)
     checks.attention_inputs(q, k, v)
     checks.same_shape(q=q, k=k, v=v)
     checks.positive_int("block_m", block_m)

@@ -45,8 +45,8 @@ def tiled_matmul(
 def _product(
     a: torch.Tensor, b: torch.Tensor, sram_bytes: int | None
 ) -> tuple[Memory, HBMTensor, HBMTensor, HBMTensor]:
-    checks.float_tensor("a", a, ndim=2)
-    checks.float_tensor("b", b, ndim=2)
+    checks.float_tensor("a", a, ndim=2, finite=True)
+    checks.float_tensor("b", b, ndim=2, finite=True)
     checks.matmul_shapes(a, b)
     memory = Memory(sram_bytes)
     C_shape = (a.shape[0], b.shape[1])

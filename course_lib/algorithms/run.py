@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import torch
 
+from course_lib import checks
 from course_lib.memory import Memory
 
 
@@ -22,6 +23,6 @@ def wide(x: torch.Tensor) -> torch.dtype:
 
 def blocks(length: int, block: int | None) -> Iterator[slice]:
     """The ranges [0, block), [block, 2·block) ... that cover ``length``; the last one may be shorter. None: one range."""
-    step = length if block is None else block
-    for begin in range(0, length, step):
-        yield slice(begin, min(begin + step, length))
+    checks.positive_int("length", length)
+    step = length if block is None else checks.positive_int("block", block)
+    return (slice(begin, min(begin + step, length)) for begin in range(0, length, step))

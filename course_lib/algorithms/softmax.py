@@ -49,7 +49,7 @@ def softmax_average(x: torch.Tensor, v: torch.Tensor, block: int, sram_bytes: in
     This is what FlashAttention does for one query.
     """
     memory, X, _, parts = _long_row(x, block, sram_bytes)
-    checks.float_tensor("v", v, ndim=2)
+    checks.float_tensor("v", v, ndim=2, finite=True)
     if v.shape[0] != len(x):
         raise ValueError(f"x has {len(x)} scores but v has {v.shape[0]} rows; pass one value per score")
     V, O = memory.hbm("V", v), memory.hbm_empty("O", (v.shape[1],), v.dtype)

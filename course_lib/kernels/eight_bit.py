@@ -100,6 +100,7 @@ def forward(
     blocks is summed on the tensor cores, which lose small addends (lecture 11). Raises TypeError or ValueError before any launch.
     """
     check_operands(x)
+    checks.truth("apart", apart)
     if not apart and kernel != "Triton":
         raise ValueError(f"apart is {apart} and kernel {kernel!r}; only kernel='Triton' can sum all blocks at once")
     _check_call(x.dtype, x.q.values.shape[3], x.permuted, x.q.values.device, causal, causal_offset, kernel)
@@ -139,6 +140,7 @@ def attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(o, L) of 16- or 32-bit q [B, H, Nq, D], k and v [B, Hk, Nk, D]: ``forward`` of what ``quantise`` makes of them."""
     check_input("q", q)
+    checks.truth("permuted", permuted)
     _check_call(q.dtype, q.shape[3], permuted, q.device, causal, 0, kernel)
     return forward(quantise(q, k, v, sign, permuted), causal, kernel=kernel)
 

@@ -4,8 +4,6 @@ GPUs have one instruction for 2^x and none for e^x, so exp(x) is compiled as 2^(
 (arXiv 2307.08691), whose kernels fold log2 e into the scale.
 """
 
-import math
-
 import torch
 
 from course_lib import checks
@@ -35,12 +33,12 @@ def softmax_weights(s: torch.Tensor, scale: float, folded: bool) -> torch.Tensor
     checks.float_tensor("s", s, ndim=2, look_inside=False)
     if s.dtype != torch.float32:
         raise TypeError(f"s is {s.dtype}; pass float32, for example s.float()")
-    if not math.isfinite(scale):
-        raise ValueError(f"scale is {scale}; pass a finite number, for example 0.125")
+    scale = checks.number("scale", scale)
+    checks.truth("folded", folded)
     check_reach("s", s)
     check_launch(s=s)
     check_block("the number of columns of s", s.shape[1])
     s = s.contiguous()
     p = torch.empty_like(s)
-    launch(weights_kernel, (len(s),), s, p, float(scale), COLS=s.shape[1], FOLDED=bool(folded))
+    launch(weights_kernel, (len(s),), s, p, scale, COLS=s.shape[1], FOLDED=folded)
     return p

@@ -41,11 +41,15 @@ MOST_PROGRAMS = 65_535  # of a grid's second axis; CUDA's limit
 def check_block(name: str, value: Any, smallest: int = 1) -> int:
     """Return ``value`` if it is a power of two from ``smallest`` to LARGEST_BLOCK, as a Triton block must be; else raise."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); pass a power of two, for example 64")
+        raise TypeError(
+            f"{name} is {checks.shown(value)} ({type(value).__name__}); pass a power of two, for example 64"
+        )
     if value < smallest or value & (value - 1):
-        raise ValueError(f"{name} is {value}; pass a power of two of at least {smallest}, for example 64")
+        raise ValueError(f"{name} is {checks.shown(value)}; pass a power of two of at least {smallest}, for example 64")
     if value > LARGEST_BLOCK:
-        raise ValueError(f"{name} is {value}; pass a power of two of at most {LARGEST_BLOCK:,}, for example 64")
+        raise ValueError(
+            f"{name} is {checks.shown(value)}; pass a power of two of at most {LARGEST_BLOCK:,}, for example 64"
+        )
     return value
 
 

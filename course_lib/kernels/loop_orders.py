@@ -235,7 +235,7 @@ def _prepare(
     check_block("block_m", block_m, smallest=16)
     check_block("block_n", block_n, smallest=16)
     checks.one_of("input_precision", input_precision, PRECISIONS)
-    checks.one_of("causal", causal, (False, True))
+    checks.causal_mask(causal)
     blocks = triton.cdiv(n, block_m)
     each = 1 if split is None else triton.cdiv(blocks, checks.positive_int("split", split))
     block_d = max(16, triton.next_power_of_2(d))

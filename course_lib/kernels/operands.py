@@ -11,6 +11,7 @@ import torch
 from course_lib import checks, runtime
 from course_lib.kernels import tl, triton
 from course_lib.kernels.launching import check_block, check_launch, launch
+from course_lib.quantize import check_sign
 
 Q_BLOCK, K_BLOCK = 64, 128  # rows that share a scale
 SIZES = (32, 64, 128)
@@ -133,7 +134,8 @@ def quantise_rows(x: torch.Tensor, block: int, sign: torch.Tensor | None = None)
     """
     check_input("x", x)
     check_block("block", block, smallest=16)
-    _check_sign(sign, x.shape[3])
+    if sign is not None:
+        check_sign(sign, x.shape[3])
     (b, h, n, d), blocks = x.shape, -(-x.shape[2] // block)
     found = Rows(
         torch.empty(b, h, n, d, dtype=torch.float8_e4m3fn, device=x.device),
@@ -147,20 +149,13 @@ def quantise_rows(x: torch.Tensor, block: int, sign: torch.Tensor | None = None)
     return found
 
 
-def _check_sign(sign: torch.Tensor | None, d: int) -> None:
-    if sign is None:
-        return
-    checks.float_tensor("sign", sign, ndim=1, look_inside=False)
-    if sign.shape != (d,):
-        raise ValueError(f"sign has shape {list(sign.shape)}; pass [{d}], for example course_lib.quantize.signs({d})")
-
-
 def quantise_values(v: torch.Tensor, permuted: bool = True) -> Values:
     """V, [B, H, N, D], as e4m3, transposed, with a power of two as the scale of each K_BLOCK keys.
 
     ``permuted``: each 16 keys in the order in which a thread of a warpgroup holds its columns of S. Else as ``quantise_rows``.
     """
     check_input("v", v)
+    checks.truth("permuted", permuted)
     (b, h, n, d), blocks = v.shape, -(-v.shape[2] // K_BLOCK)
     values = torch.empty(b, h, d, blocks * K_BLOCK, dtype=torch.float8_e4m3fn, device=v.device)
     scale = torch.empty(b, h, blocks, dtype=torch.float32, device=v.device)
@@ -182,7 +177,9 @@ def quantise(
     for name, x in (("q", q), ("k", k), ("v", v)):
         check_input(name, x)
     checks.grouped_heads(q, k, v)
-    _check_sign(sign, q.shape[3])
+    if sign is not None:
+        check_sign(sign, q.shape[3])
+    checks.truth("permuted", permuted)
     rows = quantise_rows(q, Q_BLOCK, sign), quantise_rows(k, K_BLOCK, sign)
     return Operands(*rows, quantise_values(v, permuted), k.shape[2], q.dtype, permuted)
 
@@ -191,6 +188,14 @@ def check_operands(x: Operands) -> None:
     """Raise for operands that ``quantise`` would not make: the kernel takes their sizes from each other."""
     if not isinstance(x, Operands):
         raise TypeError(f"x is a {type(x).__name__}; pass what quantise(q, k, v) returns")
+    for name, part, made in (("x.q", x.q, Rows), ("x.k", x.k, Rows), ("x.v", x.v, Values)):
+        checks.instance(name, part, made, "what quantise(q, k, v) returns")
+    checks.positive_int("x.n_k", x.n_k)
+    for name, tensor in (("x.q.values", x.q.values), ("x.k.values", x.k.values)):
+        if checks.dense(name, tensor).dim() != 4:
+            raise ValueError(f"{name} has shape {list(tensor.shape)}; pass what quantise(q, k, v) returns")
+    checks.one_of("x.dtype", x.dtype, checks.FLOATS)
+    checks.truth("x.permuted", x.permuted)
     (b, h, n_q, d), (_, h_k, n_k, _) = x.q.values.shape, x.k.values.shape
     blocks = -(-n_k // K_BLOCK)
     wanted = {
@@ -203,6 +208,7 @@ def check_operands(x: Operands) -> None:
         "v.top": (x.v.top, (b, h_k), torch.float32),
     }
     for name, (tensor, shape, dtype) in wanted.items():
+        checks.dense(name, tensor)
         if (tensor.shape, tensor.dtype, tensor.device) != (shape, dtype, x.q.values.device):
             raise ValueError(
                 f"{name} is {list(tensor.shape)} {tensor.dtype} on {tensor.device}, but should be {list(shape)} {dtype} on "

@@ -25,6 +25,7 @@ from course_lib.ladder import cpp, python
 from course_lib.ladder.value import Value
 from course_lib.peers import plain_attention, sdpa
 
+_MOST = 2**16  # numbers in a row
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
@@ -43,10 +44,20 @@ class Rung(NamedTuple):
     missing: str = ""
 
     def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """The whole rung: prepare, run, result. Raises RuntimeError if it is missing here, and for bad input as always."""
+        """The whole rung: prepare, run, result. Raises RuntimeError if it is missing here, ValueError for sequences longer than
+        ``largest``, and for bad input as always."""
+        tensors = _checked(q, k, v)
+        self.check(max(len(x) for x in tensors))
+        return self.result(self.run(*self.prepare(*tensors)))
+
+    def check(self, n: int) -> None:
+        """RuntimeError if the rung is missing here, ValueError if ``n`` rows are more than it can do."""
         if self.missing:
             raise RuntimeError(f"the rung {self.name!r} cannot run here: {self.missing}")
-        return self.result(self.run(*self.prepare(*_checked(q, k, v))))
+        if n > self.largest:
+            raise ValueError(
+                f"the longest sequence has {n:,} rows; pass at most {self.largest:,} to the rung {self.name!r}"
+            )
 
 
 def _checked(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Tensors:
@@ -119,12 +130,17 @@ def rungs() -> dict[str, Rung]:
 
 
 def slope(lengths: Sequence[float], seconds: Sequence[float]) -> float:
-    """The exponent p of seconds ~ N^p, by least squares on logarithms; needs two different lengths."""
-    if len(lengths) < 2:
-        raise ValueError(f"lengths has {len(lengths)} entries; pass at least two")
+    """The exponent p of seconds ~ N^p, by least squares on logarithms; needs two different lengths.
+
+    Raises ValueError for fewer, for numbers that are not above 0, and for as many seconds as there are not lengths.
+    """
+    lengths = checks.floats("lengths", checks.several("lengths", lengths, least=2), above=0)
+    seconds = checks.floats("seconds", seconds, length=len(lengths), above=0)
+    if len(set(lengths)) < 2:
+        raise ValueError(f"lengths holds {lengths[0]:g} only; pass at least two different ones")
     x, y = [math.log(n) for n in lengths], [math.log(s) for s in seconds]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y)) / sum((a - mean_x) ** 2 for a in x)
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
 
 
 def timings(
@@ -133,8 +149,15 @@ def timings(
     """Seconds of every rung for every length that it can do, by the wall clock, launch included; medians.
 
     Python's garbage collector rests meanwhile, as in timeit: what it costs depends on all objects of the process.
-    ``rows``: only so many queries (default: as many as keys). One rung and length takes some ``seconds_each``.
+    ``rows``: only so many queries (default, and at most: as many as keys). One rung and length takes some ``seconds_each``.
+    Raises TypeError or ValueError for what is no positive number.
     """
+    checks.whole("d", d, 1, _MOST)
+    checks.number("seconds_each", seconds_each, above=0)
+    for i, n in enumerate(checks.several("lengths", lengths)):
+        checks.positive_int(f"lengths[{i}]", n)
+    if rows is not None:
+        checks.positive_int("rows", rows)
     found = []
     todo = [(rung, n) for rung in rungs().values() if not rung.missing for n in lengths if n <= rung.largest]
     for rung, n in measure.progress(todo, "rungs and lengths"):
@@ -143,7 +166,7 @@ def timings(
         arguments = rung.prepare(q[:rows], k, v)
         call = partial(rung.run, *arguments)
         seconds = _without_collector(call, seconds_each)
-        found.append({"rung": rung.name, "n": n, "d": d, "rows": rows or n, "seconds": seconds})
+        found.append({"rung": rung.name, "n": n, "d": d, "rows": min(rows or n, n), "seconds": seconds})
     return found
 
 
@@ -163,7 +186,10 @@ def peak_bytes(rung: Rung, n: int, d: int = 16) -> int:
     """The most memory that one run of a rung holds for what it makes, bytes.
 
     Python: tracemalloc. C++: nodes counted, or one row of weights, and the output. torch and Triton: measure.peak_bytes.
+    Raises as calling the rung does.
     """
+    checks.instance("rung", rung, Rung, "rungs()['C++ -O2']").check(checks.positive_int("n", n))
+    checks.whole("d", d, 1, _MOST)
     q, k, v = (torch.randn(n, d, dtype=torch.float64) for _ in range(3))
     if rung.name == "C++ nodes":
         return cpp.attention_nodes(q, k, v)[1] * cpp.library("-O2").value_bytes() + q.nbytes

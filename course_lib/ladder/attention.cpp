@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <vector>
 
 namespace {
@@ -79,27 +80,44 @@ std::vector<Value*> attention(Graph& graph, const std::vector<Value*>& q, const 
     return output;
 }
 
+// What work() returns, or -1 where memory runs out: Python's caller is C, which an exception would end.
+template <typename Work>
+long or_no_memory(Work work) {
+    try {
+        return work();
+    } catch (const std::bad_alloc&) {
+        return -1;
+    }
+}
+
 }  // namespace
 
 extern "C" {
 
-// Returns the number of nodes that were made.
+// Returns the number of nodes that were made, -1 where memory runs out.
 long attention_nodes(const double* q, const double* k, const double* v, double* o, long n_q, long n_k, long d) {
-    Graph graph;
-    const auto output = attention(graph, graph.leaves(q, n_q * d), graph.leaves(k, n_k * d), graph.leaves(v, n_k * d), n_q, n_k, d);
-    for (long i = 0; i < n_q * d; ++i) o[i] = output[i]->data;
-    return graph.nodes.size();
+    return or_no_memory([=]() -> long {
+        Graph graph;
+        const auto q_ = graph.leaves(q, n_q * d), k_ = graph.leaves(k, n_k * d), v_ = graph.leaves(v, n_k * d);
+        const auto output = attention(graph, q_, k_, v_, n_q, n_k, d);
+        for (long i = 0; i < n_q * d; ++i) o[i] = output[i]->data;
+        return graph.nodes.size();
+    });
 }
 
-void gradients_nodes(const double* q, const double* k, const double* v, const double* d_o, double* dq, double* dk, double* dv,
+// Returns 0, or -1 where memory runs out.
+long gradients_nodes(const double* q, const double* k, const double* v, const double* d_o, double* dq, double* dk, double* dv,
                      long n_q, long n_k, long d) {
-    Graph graph;
-    const auto q_ = graph.leaves(q, n_q * d), k_ = graph.leaves(k, n_k * d), v_ = graph.leaves(v, n_k * d);
-    const auto output = attention(graph, q_, k_, v_, n_q, n_k, d);
-    for (long i = 0; i < n_q * d; ++i) output[i]->grad = d_o[i];
-    graph.backward();
-    for (long i = 0; i < n_q * d; ++i) dq[i] = q_[i]->grad;
-    for (long j = 0; j < n_k * d; ++j) { dk[j] = k_[j]->grad; dv[j] = v_[j]->grad; }
+    return or_no_memory([=]() -> long {
+        Graph graph;
+        const auto q_ = graph.leaves(q, n_q * d), k_ = graph.leaves(k, n_k * d), v_ = graph.leaves(v, n_k * d);
+        const auto output = attention(graph, q_, k_, v_, n_q, n_k, d);
+        for (long i = 0; i < n_q * d; ++i) output[i]->grad = d_o[i];
+        graph.backward();
+        for (long i = 0; i < n_q * d; ++i) dq[i] = q_[i]->grad;
+        for (long j = 0; j < n_k * d; ++j) { dk[j] = k_[j]->grad; dv[j] = v_[j]->grad; }
+        return 0;
+    });
 }
 
 // --- flat arrays ---
@@ -127,3 +145,11 @@ void attention_flat(const double* q, const double* k, const double* v, double* o
 }
 
 }  // extern "C"
+
+// Returns 0, or -1 where memory runs out.
+extern "C" long try_attention_flat(const double* q, const double* k, const double* v, double* o, long n_q, long n_k, long d) {
+    return or_no_memory([=]() -> long {
+        attention_flat(q, k, v, o, n_q, n_k, d);
+        return 0;
+    });
+}

@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import hashlib
+import math
 import os
 import shutil
 import subprocess
@@ -13,9 +14,12 @@ from pathlib import Path
 import torch
 
 from course_lib import checks, runtime
+from course_lib.ladder.python import node_count
 
 SOURCE = Path(__file__).parent / "attention.cpp"
 FLAGS = {"-O2": ("-O2",), "-O3": ("-O3", "-march=native")}
+MOST_NODES = 20_000_000  # with what the heap adds, some 72 bytes each: 1.4 gigabytes
+MOST_PRODUCTS = 2**34  # some 20 seconds, in which no Ctrl+C is heard
 
 
 class CompilerMissingError(RuntimeError):
@@ -97,13 +101,9 @@ def _compiled(command: list[str], ready: Path) -> Path:
 
 def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:
     array, size = ctypes.c_void_p, ctypes.c_long
-    for name, arrays, result in (
-        ("attention_nodes", 4, size),
-        ("attention_flat", 4, None),
-        ("gradients_nodes", 7, None),
-    ):
+    for name, arrays in (("attention_nodes", 4), ("try_attention_flat", 4), ("gradients_nodes", 7)):
         function = getattr(loaded, name)
-        function.argtypes, function.restype = [array] * arrays + [size] * 3, result
+        function.argtypes, function.restype = [array] * arrays + [size] * 3, size
     loaded.value_bytes.restype = size
     return loaded
 
@@ -124,30 +124,67 @@ def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[int, int,
     return n_q, n_k, d
 
 
+def _check_nodes(sizes: tuple[int, int, int]) -> None:
+    if (nodes := node_count(*sizes)) > MOST_NODES:
+        n_q, n_k, d = sizes
+        raise ValueError(
+            f"q is [{n_q}, {d}] and k [{n_k}, {d}], which makes {nodes:,} nodes; pass shapes that make at most {MOST_NODES:,}, "
+            "for example q[:256], k[:256] and v[:256]"
+        )
+
+
+def _done(result: int) -> int:
+    if result < 0:
+        raise MemoryError("the C++ code could not allocate the memory that it needs; pass fewer rows")
+    return result
+
+
 def _pointers(*tensors: torch.Tensor) -> list[int]:
     return [x.data_ptr() for x in tensors]
 
 
 def attention_nodes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: str = "-O2") -> tuple[torch.Tensor, int]:
-    """(o, number of nodes made), q [Nq, d], k and v [Nk, d] in float64: one heap-allocated node for each number."""
-    sizes, o = _check(q, k, v), torch.empty_like(q)
-    count = library(level).attention_nodes(*_pointers(q, k, v, o), *sizes)
-    return o, count
+    """(o, number of nodes made), q [Nq, d], k and v [Nk, d] in float64: one heap-allocated node for each number.
+
+    Raises ValueError for shapes that make more than MOST_NODES, MemoryError where memory runs out before.
+    """
+    checks.one_of("level", level, list(FLAGS))
+    sizes = _check(q, k, v)
+    _check_nodes(sizes)
+    checks.one_of("level", level, list(FLAGS))
+    o = torch.empty_like(q)
+    return o, _done(library(level).attention_nodes(*_pointers(q, k, v, o), *sizes))
 
 
 def attention_flat(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: str = "-O2") -> torch.Tensor:
-    """o [Nq, d], q [Nq, d], k and v [Nk, d] in float64: loops over flat arrays."""
-    sizes, o = _check(q, k, v), torch.empty_like(q)
-    library(level).attention_flat(*_pointers(q, k, v, o), *sizes)
+    """o [Nq, d], q [Nq, d], k and v [Nk, d] in float64: loops over flat arrays.
+
+    Raises ValueError for shapes with more than MOST_PRODUCTS = Nq · Nk · d, MemoryError where memory runs out.
+    """
+    checks.one_of("level", level, list(FLAGS))
+    sizes = _check(q, k, v)
+    if (products := math.prod(sizes)) > MOST_PRODUCTS:
+        raise ValueError(
+            f"q is {list(q.shape)} and k {list(k.shape)}, which takes Nq · Nk · d = {products:,} products; pass shapes that take at "
+            f"most {MOST_PRODUCTS:,}"
+        )
+    checks.one_of("level", level, list(FLAGS))
+    o = torch.empty_like(q)
+    _done(library(level).try_attention_flat(*_pointers(q, k, v, o), *sizes))
     return o
 
 
 def node_gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor) -> list[torch.Tensor]:
-    """dq, dk, dv in the shapes of q [Nq, d], k and v [Nk, d], for do [Nq, d], float64, by walking the nodes backwards."""
+    """dq, dk, dv in the shapes of q [Nq, d], k and v [Nk, d], for do [Nq, d], float64, by walking the nodes backwards.
+
+    Raises as ``attention_nodes``.
+    """
     sizes = _check(q, k, v)
+    checks.float_tensor("do", do, ndim=2, look_inside=False)
     checks.same_kind(q=q, do=do)
     checks.same_shape(q=q, do=do)
+    _check_nodes(sizes)
     do = do.contiguous()  # a name of its own: the C++ code gets its address only
     gradients = [torch.empty_like(x) for x in (q, k, v)]
-    library("-O2").gradients_nodes(*_pointers(q, k, v, do, *gradients), *sizes)
+    _done(library("-O2").gradients_nodes(*_pointers(q, k, v, do, *gradients), *sizes))
     return gradients

@@ -6,12 +6,12 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from course_lib import checks
 from course_lib.cost import Traffic
 from course_lib.data import Gpu
 from course_lib.memory import Memory
 from course_lib.roofline import attainable
 from course_lib.style import (
-    ALGORITHM,
     BLACK,
     BLUE,
     GREEN,
@@ -19,15 +19,18 @@ from course_lib.style import (
     ORANGE,
     RED,
     SKY,
-    TENSOR,
     bar_places,
     bytes_text,
+    colour,
     kind_label,
+    shade,
 )
 
 
 def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
     """Size against bandwidth of SRAM (all SMs) and HBM, one pair of points joined by a line for each GPU, names at both."""
+    for i, gpu in enumerate(checks.several("gpus", gpus, most=100)):
+        checks.instance(f"gpus[{i}]", gpu, Gpu, "data.gpu('H200')")
     chips: dict[tuple[float, float], list[str]] = {}
     named = {
         "T4": (0, -20),
@@ -48,7 +51,7 @@ def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
         sram = (gpu.sram_bytes, gpu.sram_bytes_per_s / 1e12)
         hbm = (gpu.hbm_gb * 1e9, gpu.hbm_bytes_per_s / 1e12)
         chips.setdefault(sram, []).append(gpu.name)
-        ax.plot(*zip(sram, hbm), color="#BBBBBB", lw=1.2, zorder=1)
+        ax.plot(*zip(sram, hbm, strict=True), color="#BBBBBB", lw=1.2, zorder=1)
         ax.plot(
             *sram, "o", color=GREEN, ms=10, label="SRAM (L1 and shared memory, all SMs)" if gpu is gpus[0] else None
         )
@@ -72,24 +75,22 @@ def trace(ax: Axes, memory: Memory) -> Axes:
 
     A hatched bar is a load of a tile that was loaded before.
     """
+    checks.instance("memory", memory, Memory, "that of a run, run.memory")
     moves = [event for event in memory.trace if event.op in ("load", "store")]
-    loaded, twice = set(), False
-    for i, event in enumerate(moves):
+    if not 1 <= len(moves) <= 5_000:
+        raise ValueError(f"memory has {len(moves):,} loads and stores; pass that of an algorithm's run with 1 to 5,000")
+    loaded, again = set(), []
+    for event in moves:
         tile = (event.tensor, event.rows, event.cols)
-        again = event.op == "load" and tile in loaded
-        look: dict[str, Any] = {
-            "color": TENSOR[event.tensor],
-            "hatch": "///" if again else "",
-            "edgecolor": "white",
-            "lw": 0,
-        }
-        ax.bar(i, event.bytes if event.op == "store" else -event.bytes, width=0.9, **look)
+        again.append(event.op == "load" and tile in loaded)
         if event.op == "load":
             loaded.add(tile)
-        twice = twice or again
+    heights = [event.bytes if event.op == "store" else -event.bytes for event in moves]
+    look: dict[str, Any] = {"color": [shade(event.tensor) for event in moves], "edgecolor": "white", "lw": 0}
+    ax.bar(range(len(moves)), heights, width=0.9, hatch=["///" if twice else "" for twice in again], **look)
     for name in dict.fromkeys(event.tensor for event in moves):
-        ax.bar(0, 0, color=TENSOR[name], label=name)
-    if twice:
+        ax.bar(0, 0, color=shade(name), label=name)
+    if any(again):
         ax.bar(0, 0, color="#999999", hatch="///", edgecolor="white", lw=0, label="loaded\nbefore")
     starts = [i for i, e in enumerate(moves) if i == 0 or e.scope[:1] != moves[i - 1].scope[:1]]
     end, raised = 0.0, False
@@ -112,9 +113,11 @@ def trace(ax: Axes, memory: Memory) -> Axes:
 
 def tile_budget(ax: Axes, tiles: Mapping[str, int], room: int) -> str:
     """Tiles of the given bytes side by side against the bytes of SRAM that there are; returns the sum in words."""
+    checks.number("room", room, above=0)
+    checks.floats("tiles", list(checks.entries("tiles", tiles, most=100).values()), least=0)
     end = 0.0
     for name, size in tiles.items():
-        ax.barh(0, size / 1024, left=end, color=TENSOR[name], edgecolor="white", label=name)
+        ax.barh(0, size / 1024, left=end, color=shade(name), edgecolor="white", label=name)
         end += size / 1024
     ax.axvline(room / 1024, color=BLACK, ls="--", label="room")
     ax.set(xlabel="KiB of SRAM", xlim=(0, max(end, room / 1024) * 1.05))
@@ -126,9 +129,12 @@ def tile_budget(ax: Axes, tiles: Mapping[str, int], room: int) -> str:
 
 def score_size(ax: Axes, n: int, bytes_per_element: int, gpu: Gpu) -> Axes:
     """The size of the score matrix S [n, n] over n, with the GPU's SRAM and HBM as lines and the chosen n as a dot."""
+    checks.whole("n", n, 1, 2**40)
+    checks.whole("bytes_per_element", bytes_per_element, 1, 16)
+    checks.instance("gpu", gpu, Gpu, "data.gpu('H200')")
     lengths = [2**p for p in range(7, 18)]
-    ax.plot(lengths, [m * m * bytes_per_element for m in lengths], color=TENSOR["S"], label="S, one head")
-    ax.plot([n], [n * n * bytes_per_element], "o", color=TENSOR["S"], ms=12)
+    ax.plot(lengths, [m * m * bytes_per_element for m in lengths], color=shade("S"), label="S, one head")
+    ax.plot([n], [n * n * bytes_per_element], "o", color=shade("S"), ms=12)
     ax.annotate(
         bytes_text(n * n * bytes_per_element),
         (n, n * n * bytes_per_element),
@@ -147,6 +153,8 @@ def score_size(ax: Axes, n: int, bytes_per_element: int, gpu: Gpu) -> Axes:
 
 def roofline(ax: Axes, gpu: Gpu, dtype: str, points: Mapping[str, float]) -> Axes:
     """The roofline of one GPU; ``points`` maps an algorithm to its arithmetic intensity (FLOP/byte)."""
+    checks.instance("gpu", gpu, Gpu, "data.gpu('H200')")
+    checks.floats("points", list(checks.entries("points", points, most=100).values()), above=0)
     ridge = gpu.ridge(dtype)
     low, high = min([0.5, *(p / 2 for p in points.values())]), max([4 * ridge, *(2 * p for p in points.values())])
     ax.plot([low, ridge, high], [attainable(gpu, x, dtype) / 1e12 for x in (low, ridge, high)], color=BLACK)
@@ -157,8 +165,8 @@ def roofline(ax: Axes, gpu: Gpu, dtype: str, points: Mapping[str, float]) -> Axe
         ax.plot(
             [x],
             [y],
-            MARKER[name],
-            color=ALGORITHM[name],
+            MARKER.get(name, "o"),
+            color=colour(name),
             ms=12,
             label=f"{name}: {x:,.4g} FLOP/B, ≤ {y:,.3g} TFLOP/s",
             markeredgecolor="white",
@@ -173,13 +181,15 @@ def roofline(ax: Axes, gpu: Gpu, dtype: str, points: Mapping[str, float]) -> Axe
 def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic], kind: str = "model") -> str:
     """One stacked bar for each algorithm: bytes by tensor, read (plain) and written (hatched); returns the totals."""
     seen = set()
+    for name, traffic in checks.entries("traffics", traffics, most=100).items():
+        checks.instance(f"traffics[{name!r}]", traffic, Traffic, "cost.compulsory_traffic(1024, 64)")
     for y, traffic in enumerate(traffics.values()):
         left = 0.0
         for hatch, part in (("", traffic.reads), ("///", traffic.writes)):
             for name, size in part.items():
                 label = None if (name, hatch) in seen else f"{name} written" if hatch else f"{name} read"
                 seen.add((name, hatch))
-                ax.barh(y, size / 1e6, left=left, color=TENSOR[name], hatch=hatch, edgecolor="white", lw=0, label=label)
+                ax.barh(y, size / 1e6, left=left, color=shade(name), hatch=hatch, edgecolor="white", lw=0, label=label)
                 left += size / 1e6
     ax.set_yticks(range(len(traffics)), list(traffics))
     ax.invert_yaxis()
@@ -193,8 +203,17 @@ def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic], kind: str = "model")
 def levels(
     ax: Axes, measured: Mapping[str, Sequence[float]], model: Mapping[str, float], names: Sequence[str], kind: str
 ) -> Axes:
-    """Bytes of each algorithm at each level of the memory (``names``), as bars, and the model's bytes as a mark on each."""
-    for i, (name, (at, width)) in enumerate(zip(names, bar_places(len(measured), len(names)))):
+    """Bytes of each algorithm at each level of the memory (``names``), as bars, and the model's bytes as a mark on each.
+
+    Raises TypeError or ValueError unless each algorithm of ``measured`` has one number above 0 for each of the 1 to 4 names, and
+    ``model`` one for each algorithm.
+    """
+    for i, name in enumerate(checks.several("names", names, most=4)):
+        checks.text(f"names[{i}]", name)
+    for name, row in checks.entries("measured", measured, most=100).items():
+        checks.floats(f"measured[{name!r}]", row, length=len(names), above=0)
+    checks.floats("model", list(checks.entries("model", model).values()), length=len(measured), above=0)
+    for i, (name, (at, width)) in enumerate(zip(names, bar_places(len(measured), len(names)), strict=True)):
         shade = (RED, ORANGE, SKY, GREEN)[i]
         ax.bar(at, [row[i] / 1e9 for row in measured.values()], width, color=shade, label=name)
     for x, bytes_ in enumerate(model.values()):

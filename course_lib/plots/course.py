@@ -5,11 +5,17 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
+from course_lib import checks
 from course_lib.style import BLUE, GREEN, ORANGE, PURPLE
 
 
 def course_map(ax: Axes, lectures: Sequence[tuple[str, str, int]]) -> Axes:
     """The course on one page: (number, title, minutes) for each lecture, in reading order, three to a row."""
+    for i, lecture in enumerate(checks.several("lectures", lectures, most=100)):
+        number, title, minutes = checks.several(f"lectures[{i}]", lecture, length=3)
+        checks.text(f"the number of lectures[{i}]", number)
+        checks.text(f"the title of lectures[{i}]", title)
+        checks.positive_int(f"the minutes of lectures[{i}]", minutes)
     per_row, colours = 3, (BLUE, GREEN, ORANGE, PURPLE)
     for i, (number, title, minutes) in enumerate(lectures):
         row, col = divmod(i, per_row)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from matplotlib.axes import Axes
 
+from course_lib import checks
 from course_lib.formats import bits, format_of, rounded, step_at
 from course_lib.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, colour, kind_label
 
@@ -18,10 +19,11 @@ def _next(x: float, name: str, up: bool) -> float:
 
 def neighbours(axes: Sequence[Axes], x: float, name: str) -> None:
     """The bits of the number of a format that is nearest to x; below them the numbers beside it, and x where it lies between two."""
-    top, ax = axes
+    top, ax = checks.axes(axes, 2)
+    x = checks.number("x", x)
     f = format_of(name)
     kept = float(rounded(torch.tensor(x, dtype=torch.float64), name))
-    parts = [(bit, shade) for text, shade in zip(bits(x, name), (RED, GREEN, BLUE)) for bit in text]
+    parts = [(bit, shade) for text, shade in zip(bits(x, name), (RED, GREEN, BLUE), strict=True) for bit in text]
     for i, (bit, shade) in enumerate(parts):
         look = {"boxstyle": "square,pad=0.25", "fc": "white", "ec": shade, "lw": 2}
         top.text(i, 0, bit, ha="center", va="center", bbox=look, family="monospace", fontsize=15 if f.bits < 20 else 11)
@@ -48,8 +50,10 @@ def neighbours(axes: Sequence[Axes], x: float, name: str) -> None:
 def stage_lines(ax: Axes, lengths: Sequence[int], series: Mapping[str, Sequence[float]], ylabel: str) -> Axes:
     """The error that rounding one stage of attention brings, over N; one line for each stage."""
     looks = {"inputs": (BLACK, "s"), "scores": (RED, "^"), "weights": (PURPLE, "o"), "sums": (GREEN, "D")}
-    for name, values in series.items():
-        shade, marker = looks[name]
+    checks.floats("lengths", lengths, above=0)
+    for name, values in checks.entries("series", series).items():
+        checks.floats(f"series[{name!r}]", values, length=len(lengths), least=0, gaps=True)
+        shade, marker = looks[checks.one_of("the stage", name, list(looks))]
         ax.plot(lengths, values, marker=marker, color=shade, label=name)
     ax.set(xlabel="N, keys", ylabel=ylabel, yscale="log")
     ax.set_xscale("log", base=2)
@@ -61,6 +65,7 @@ def stage_lines(ax: Axes, lengths: Sequence[int], series: Mapping[str, Sequence[
 
 def format_bars(ax: Axes, values: Mapping[str, float], xlabel: str, kind: str) -> Axes:
     """One bar for each format, on a logarithmic axis, with its value."""
+    checks.floats("values", list(checks.entries("values", values, most=100).values()), above=0)
     for y, (name, value) in enumerate(values.items()):
         ax.barh(y, value, color=colour(name), height=0.6)
         ax.text(value, y, f" {value:.2g}", va="center")
@@ -75,7 +80,9 @@ def format_bars(ax: Axes, values: Mapping[str, float], xlabel: str, kind: str) -
 
 def softcap(axes: Sequence[Axes], x: torch.Tensor, cap: float) -> None:
     """cap · tanh(x / cap) over the score x; beside it its slope, by which a gradient is multiplied."""
-    left, right = axes
+    left, right = checks.axes(axes, 2)
+    checks.float_tensor("x", x, ndim=1, finite=True)
+    checks.number("cap", cap, above=0)
     left.plot(x, x, color=GREY, ls="--", label="no cap")
     left.plot(x, cap * torch.tanh(x / cap), color=BLUE, label="capped")
     left.set(xlabel="score x", ylabel="capped score", ylim=(-1.3 * cap, 1.3 * cap))
@@ -91,7 +98,9 @@ def relative_steps(ax: Axes, names: Sequence[str], x: float) -> str:
 
     The axis is cut at 1e±12: fp32, tf32 and bf16 go on to 1e±38. Returns which formats hold a number of magnitude x to 1 %.
     """
-    for name in names:
+    if not 1e-12 <= checks.number("x", x) <= 1e12:
+        raise ValueError(f"x is {x}; pass a magnitude that is on the axis, 1e-12 to 1e12")
+    for name in checks.several("names", names, most=100):
         f = format_of(name)
         xs = [f.smallest, f.smallest_normal, f.largest]
         ax.plot(xs, [0.5, f.epsilon / 2, f.epsilon / 2], color=colour(name), label=name)

@@ -6,7 +6,10 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from course_lib import checks
 from course_lib.style import BLUE, GREEN, ORANGE, PURPLE, RED, TENSOR
+
+MOST_CELLS = 1_024
 
 
 def heatmap(
@@ -19,8 +22,25 @@ def heatmap(
     vmax: float | None = None,
     mark: int | None = None,
 ) -> Axes:
-    """A small matrix as coloured cells with its numbers in them; row ``mark`` is framed."""
-    values = matrix.double()
+    """A small matrix as coloured cells with its numbers in them; row ``mark`` is framed.
+
+    Raises TypeError or ValueError for what is no matrix of at most MOST_CELLS finite numbers, and labels that are not one a row
+    or column.
+    """
+    values = checks.float_tensor("matrix", matrix, ndim=2, finite=True).detach().double().cpu()
+    if values.numel() > MOST_CELLS:
+        raise ValueError(
+            f"matrix is {list(matrix.shape)}, {values.numel():,} cells with a number each; pass at most {MOST_CELLS:,}, for example "
+            "matrix[:32, :32]"
+        )
+    for name, labels, length in (("rows", rows, values.shape[0]), ("cols", cols, values.shape[1])):
+        if len(checks.several(name, labels, least=0)) not in (0, length):
+            raise ValueError(f"{name} has {len(labels)} labels; pass {length}, or none")
+    checks.whole("digits", digits, 0, 10)
+    if vmax is not None:
+        checks.number("vmax", vmax, above=0)
+    if mark is not None:
+        checks.whole("mark", mark, 0, values.shape[0] - 1)
     top = float(values.abs().max()) if vmax is None else vmax
     ax.imshow(values.numpy(), cmap="cividis", vmin=-top if bool((values < 0).any()) else 0, vmax=top, aspect="auto")
     low = -top if bool((values < 0).any()) else 0.0
@@ -40,6 +60,8 @@ def heatmap(
 
 def matrix_shapes(ax: Axes, n: int, d: int) -> Axes:
     """Q, K, V, S, P and O as rectangles to scale: what attention holds, and why S and P are the problem."""
+    checks.whole("n", n, 1, 2**40)
+    checks.whole("d", d, 1, 2**40)
     left, gap = 0.0, 0.22 * (4 * d + 2 * n) / 6
     for name, width in (("Q", d), ("K", d), ("S", n), ("P", n), ("V", d), ("O", d)):
         ax.add_patch(Rectangle((left, 0), width, n, facecolor=TENSOR[name], edgecolor="black", alpha=0.85))
@@ -54,6 +76,7 @@ def matrix_shapes(ax: Axes, n: int, d: int) -> Axes:
 
 def warp_split(axes: Sequence[Axes]) -> None:
     """Four warps on one tile of S: split-K (each has some keys, results meet in shared memory), split-Q (each its own rows)."""
+    checks.axes(axes, 2)
     colours = (BLUE, ORANGE, GREEN, PURPLE)
     for ax, title, by_rows in (
         (axes[0], "split-K (FlashAttention)", False),

@@ -7,7 +7,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from course_lib import softmax
+from course_lib import checks, softmax
 from course_lib.style import (
     BLACK,
     BLUE,
@@ -22,8 +22,11 @@ def online_step(ax: Axes, scores: Sequence[float], step: int, block: int = 1) ->
     """The online softmax after ``step`` blocks: a bar for each score, the running maximum, and what each bar weighs now.
 
     Dark bars are the block that just came in, light ones came before, grey ones have not been seen.
-    Returns the state in words.
+    Returns the state in words. Raises TypeError or ValueError for what is not 1 to 256 finite scores, and for a step or block below 1.
     """
+    checks.floats("scores", checks.several("scores", scores, most=256))
+    checks.positive_int("step", step)
+    block = min(checks.positive_int("block", block), len(scores))
     states = softmax.online_states(list(scores), block)
     step = min(step, len(states))
     before, state = (softmax.State(-math.inf, 0.0), *states)[step - 1 : step + 1]
@@ -53,12 +56,16 @@ def online_step(ax: Axes, scores: Sequence[float], step: int, block: int = 1) ->
 
 def key_blocks(axes: Sequence[Axes], scores: torch.Tensor, values: torch.Tensor, block: int) -> str:
     """One query's m, l and o over its blocks of keys, with the correction factors; scores [n], values [n, dv]."""
+    checks.axes(axes, 4)
+    checks.float_tensor("scores", scores, ndim=1, finite=True)
+    checks.float_tensor("values", values, ndim=2, finite=True)
+    block = min(checks.positive_int("block", block), len(scores))
     state, history = softmax.start(scores, values), []
-    for x, v in zip(scores.split(block), values.split(block)):
+    for x, v in zip(scores.split(block), values.split(block), strict=True):
         before, state = state, softmax.update(state, x, v)
         factor = float(softmax.correction(before.m[None], state.m[None])[0])
         history.append((float(x.max()), float(state.m), factor, float(state.l), float(softmax.output(state)[0])))
-    best, m, factors, l, o = (list(column) for column in zip(*history))
+    best, m, factors, l, o = (list(column) for column in zip(*history, strict=True))
     at = range(len(history))
     axes[0].bar(at, best, color=SKY, label="largest score of the block")
     axes[0].step(at, m, where="mid", color=RED, label="m")

@@ -1,6 +1,7 @@
 """Times, errors and rates: lines and bars for each algorithm."""
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from course_lib.pipeline import TENSOR, Span
+from course_lib import checks
+from course_lib.pipeline import MOST_WORK, TENSOR, Span
 from course_lib.style import BLACK, GREY, MARKER, ORANGE, WORK, bar_places, colour, kind_label, seconds_text
 
 
@@ -27,6 +29,11 @@ def lines(
     A variant ('online, tf32') keeps its algorithm's colour; beside others of it its markers are hollow. Dashed is what a model
     says ('tiled, model').
     """
+    checks.floats("x", x, above=0)
+    checks.number("base", base, above=1)
+    checks.truth("log", log)
+    for name, y in checks.entries("series", series, most=100).items():
+        checks.floats(f"series[{name!r}]", y, length=len(x), above=0 if log else -math.inf, gaps=True)
     variants: Counter[str] = Counter()
     for name, y in series.items():
         algorithm, _, variant = name.partition(",")
@@ -58,6 +65,7 @@ def lines(
 
 def time_bars(ax: Axes, milliseconds: Mapping[str, float], kind: str) -> str:
     """One horizontal bar for each algorithm; returns the ratios to the first in words."""
+    checks.floats("milliseconds", list(checks.entries("milliseconds", milliseconds, most=100).values()), above=0)
     first = next(iter(milliseconds.values()))
     for y, (name, ms) in enumerate(milliseconds.items()):
         ax.barh(y, ms, color=colour(name), height=0.6, alpha=0.6 if "," in name else 1)
@@ -73,7 +81,10 @@ def time_bars(ax: Axes, milliseconds: Mapping[str, float], kind: str) -> str:
 
 def chain(ax: Axes, seconds: Mapping[str, float], causes: Sequence[str], kind: str) -> str:
     """One bar for each version, each with what changed from the one above and the factor gained; returns the factors."""
-    names, times = list(seconds), list(seconds.values())
+    times = checks.floats("seconds", list(checks.entries("seconds", seconds, most=100).values()), above=0)
+    names = list(seconds)
+    for i, cause in enumerate(checks.several("causes", causes, length=len(names) - 1)):
+        checks.text(f"causes[{i}]", cause)
     gains = [""] + [f"{before / after:.2f}×" for before, after in itertools.pairwise(times)]
     for y, (name, time) in enumerate(seconds.items()):
         ax.barh(y, time * 1e3, color=colour(name), height=0.62, alpha=0.6 if "," in name else 1)
@@ -84,7 +95,9 @@ def chain(ax: Axes, seconds: Mapping[str, float], causes: Sequence[str], kind: s
     ax.set(xscale="log", xlabel="milliseconds", xlim=(min(times) * 1e3 / 3, max(times) * 1e3 * 8))
     ax.grid(False, axis="y")
     kind_label(ax, kind)
-    return f"in all {times[0] / times[-1]:.0f} times: " + ", ".join(f"{g} by {c}" for g, c in zip(gains[1:], causes))
+    return f"in all {times[0] / times[-1]:.0f} times: " + ", ".join(
+        f"{g} by {c}" for g, c in zip(gains[1:], causes, strict=True)
+    )
 
 
 def climb(
@@ -101,7 +114,16 @@ def climb(
     ``spread`` is for each rung the rate of its slow and of its fast quarter of runs, drawn as a line. A gain or a loss of no
     more than ``noise``, by which one kernel timed twice differs, is grey with ≈. attention() is one of the rungs again, so it has none.
     """
-    names, rates = list(tflops), list(tflops.values())
+    names, rates = list(checks.entries("tflops", tflops, most=100)), list(tflops.values())
+    for what, values in (("tflops", rates), ("peers", list(checks.entries("peers", peers, most=100).values()))):
+        checks.floats(what, values, above=0)
+    checks.number("peak", peak, above=0)
+    checks.number("noise", noise, least=0)
+    checks.entries("spread", spread, most=1_000)
+    for name in names:
+        if name not in spread:
+            raise ValueError(f"spread has no {name!r}; pass (slow, fast) for each of {', '.join(names)}")
+        checks.floats(f"spread[{name!r}]", spread[name], length=2, above=0)
     for y, (name, rate) in enumerate(tflops.items()):
         slow, fast = spread[name]
         ax.barh(y, rate, color=colour(name), height=0.68)
@@ -140,6 +162,10 @@ def lanes(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
 
     Two pieces of one consumer that run at once have half a lane each; on the tensor cores each consumer has its part.
     """
+    for i, span in enumerate(checks.several("spans", spans, most=MOST_WORK)):
+        checks.instance(f"spans[{i}]", span, Span, "one of pipeline.simulate()")
+    if not 0 <= checks.number("idle", idle) <= 1:
+        raise ValueError(f"idle is {idle}; pass a share from 0 to 1")
     seen, consumers = set(), max(span.lane for span in spans)
     for span in spans:
         others = (s for s in spans if s is not span and s.lane == span.lane)
@@ -164,7 +190,17 @@ def grouped_bars(
     ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float]], ylabel: str, kind: str, log: bool = True
 ) -> Axes:
     """For each group a bar for each algorithm, on a logarithmic or a linear axis."""
-    for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series))):
+    checks.several("groups", groups, most=1_000)
+    checks.truth("log", log)
+    for name, values in checks.entries("series", series, most=100).items():
+        checks.floats(
+            f"series[{name!r}]",
+            values,
+            length=len(groups),
+            above=0 if log else -math.inf,
+            least=-math.inf if log else 0,
+        )
+    for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series)), strict=True):
         ax.bar(at, values, width, color=colour(name), label=name)
     ax.set_xticks(range(len(groups)), list(groups))
     ax.set(yscale="log" if log else "linear", ylabel=ylabel)
@@ -185,6 +221,10 @@ def curves(
     x: Sequence[float] | None = None,
 ) -> Axes:
     """One curve for each algorithm over x, or its index; the later ones dashed and thinner, so that equal ones show."""
+    if x is not None:
+        checks.floats("x", x)
+    for name, values in checks.entries("series", series, most=100).items():
+        checks.floats(f"series[{name!r}]", values, length=None if x is None else len(x), gaps=True)
     for i, (name, values) in enumerate(series.items()):
         at = range(len(values)) if x is None else x
         ax.plot(at, values, ("-", "--", ":")[i % 3], lw=(6, 4, 3)[i % 3], color=colour(name), label=name)

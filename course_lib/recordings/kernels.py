@@ -183,7 +183,7 @@ def sdpa_choice() -> list[dict[str, Any]]:
         q, k, v = (
             torch.randn(shape, device="cuda", dtype=getattr(torch, dtype), requires_grad=trained) for _ in range(3)
         )
-        row = {"dtype": dtype, **dict(zip(("batch", "heads", "n", "d"), shape)), "causal": trained}
+        row = {"dtype": dtype, **dict(zip(("batch", "heads", "n", "d"), shape, strict=True)), "causal": trained}
         rows.append(row | {"gradient": trained, **chosen(q, k, v, causal=trained)})
     return rows
 

@@ -40,7 +40,7 @@ def _errors(
 ) -> list[float]:
     """Largest errors of O, dQ, dK, dV of the first head; the others are the same program on other numbers."""
     found = _results(attend, [x[:1, :1] for x in tensors], do[:1, :1], causal)
-    return [measure.max_error(mine, right) for mine, right in zip(found, oracle)]
+    return [measure.max_error(mine, right) for mine, right in zip(found, oracle, strict=True)]
 
 
 def attention_speed() -> list[dict[str, Any]]:
@@ -69,8 +69,10 @@ def attention_speed() -> list[dict[str, Any]]:
             row = {"algorithm": name, "d": d, "causal": causal, "n": n, "forward_seconds": there}
             row |= {"backward_seconds": back, "forward_tflops": flops / there / 1e12}
             row |= {"backward_tflops": 2.5 * flops / back / 1e12}
-            row |= {f"{x}_error": error for x, error in zip(("o", "dq", "dk", "dv"), errors[name])}
-            rows.append(row | {f"plain_{x}_error": error for x, error in zip(("o", "dq", "dk", "dv"), plain)})
+            row |= {f"{x}_error": error for x, error in zip(("o", "dq", "dk", "dv"), errors[name], strict=True)}
+            rows.append(
+                row | {f"plain_{x}_error": error for x, error in zip(("o", "dq", "dk", "dv"), plain, strict=True)}
+            )
     return rows
 
 
@@ -99,7 +101,7 @@ def training_run() -> list[dict[str, Any]]:
             partial(_causal, attend), text, steps=600, batch=16, length=2048, width=768, heads=12, layers=6, rate=6e-4,
             device="cuda", dtype=torch.bfloat16, compiled=True,
         )  # fmt: skip
-        for step, (loss, seconds) in enumerate(zip(*run)):
+        for step, (loss, seconds) in enumerate(zip(*run, strict=True)):
             if step % 5 == 0 or step == len(run.losses) - 1:
                 rows.append({"algorithm": name, "step": step, "loss": round(loss, 5), "seconds": round(seconds, 6)})
     return rows

@@ -15,35 +15,56 @@ import ipywidgets as w
 
 from course_lib import checks, style
 
+_MOST = 2**62
 _WIDE = {"description_width": "initial"}
 
 
+def _words(label: Any) -> str:
+    return "" if label is None else checks.text("label", label)
+
+
 def slider(low: int, high: int, value: int, step: int = 1, label: str | None = None) -> w.IntSlider:
-    """Whole numbers from low to high."""
+    """Whole numbers from low to high. Raises TypeError or ValueError for a value beyond them and a step below 1."""
+    checks.whole("low", low, -_MOST, _MOST)
+    checks.whole("high", high, low, _MOST)
+    checks.whole("value", value, low, high)
+    checks.positive_int("step", step)
     return w.IntSlider(
-        min=low, max=high, value=value, step=step, description=label or "", style=_WIDE, layout=w.Layout(width="380px")
+        min=low,
+        max=high,
+        value=value,
+        step=step,
+        description=_words(label),
+        style=_WIDE,
+        layout=w.Layout(width="380px"),
     )
 
 
 def powers_of_two(low: int, high: int, value: int, label: str | None = None) -> w.SelectionSlider:
-    """2^low … 2^high."""
+    """2^low … 2^high. Raises TypeError or ValueError unless 0 <= low <= high <= 62 and the value is one of them."""
+    checks.whole("high", high, checks.whole("low", low, 0, 62), 62)
     return steps([2**p for p in range(low, high + 1)], value, label)
 
 
 def steps(values: Sequence[Any], value: Any, label: str | None = None) -> w.SelectionSlider:
-    """A slider over the given values."""
+    """A slider over the given values, 1,000 at most. Raises ValueError for more or none, or a value that is none of them."""
+    checks.one_of("value", value, list(checks.several("values", values, most=1_000)))
     options = [(f"{v:,}" if isinstance(v, int) else f"{v:g}" if isinstance(v, float) else str(v), v) for v in values]
     return w.SelectionSlider(
-        options=options, value=value, description=label or "", style=_WIDE, layout=w.Layout(width="380px")
+        options=options, value=value, description=_words(label), style=_WIDE, layout=w.Layout(width="380px")
     )
 
 
 def choice(options: Sequence[str], value: str | None = None, label: str | None = None) -> w.Dropdown:
-    """One of a few names."""
+    """One of a few names. Raises ValueError for none, more than 1,000, or a value that is none of them."""
+    for i, option in enumerate(checks.several("options", options, most=1_000)):
+        checks.text(f"options[{i}]", option)
+    if value is not None:
+        checks.one_of("value", value, options)
     return w.Dropdown(
         options=list(options),
         value=value or options[0],
-        description=label or "",
+        description=_words(label),
         style=_WIDE,
         layout=w.Layout(width="260px"),
     )
@@ -51,7 +72,9 @@ def choice(options: Sequence[str], value: str | None = None, label: str | None =
 
 def text(value: str, label: str | None = None) -> w.Text:
     """Free text, taken at each key."""
-    return w.Text(value=value, description=label or "", style=_WIDE, layout=w.Layout(width="380px"))
+    return w.Text(
+        value=checks.text("value", value), description=_words(label), style=_WIDE, layout=w.Layout(width="380px")
+    )
 
 
 class Explorer(w.VBox):
@@ -128,11 +151,17 @@ def explore(
 ) -> Explorer:
     """Put ``draw(ax, **values)`` under controls named like its arguments; ``alt`` says what there is to see.
 
-    Raises TypeError if the controls are not exactly the arguments that ``draw`` needs.
+    Raises TypeError if the controls are not exactly the arguments that ``draw`` needs, or none of ``slider``, ``steps`` ….
     """
+    checks.function("draw", draw)
     names = list(inspect.signature(draw).parameters)[1:]
     if sorted(names) != sorted(controls):
         raise TypeError(
             f"draw takes {names} after its axes, but the controls are {sorted(controls)}; name each control like its argument"
         )
+    for name, control in controls.items():
+        if not isinstance(control, w.DOMWidget):
+            raise TypeError(
+                f"{name} is {control!r} ({type(control).__name__}); pass a control, for example slider(1, 8, 4)"
+            )
     return Explorer(draw, controls, alt, size, axes)

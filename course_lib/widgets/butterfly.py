@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from course_lib import plots, style
+from course_lib import checks, plots, style
 from course_lib.quantize import butterflies
 from course_lib.widgets.clickable import Clickable, module
 
@@ -13,16 +13,17 @@ class Butterfly(Clickable):
     """A row of 2 … 16 numbers under random signs and the stages of ``quantize.butterflies``.
 
     Click a number of the row to make it ``size`` times as large, or as it was; a number of the second column to flip its
-    sign; any other to see what it is made of. Raises ValueError for a row whose length is not a power of two.
+    sign; any other to see what it is made of. Raises ValueError for a row whose length is not a power of two, and for what is not finite.
     """
 
     script = _esm = module("butterfly.js")
 
     def __init__(self, row: Sequence[float] = (3, 2, 5, 1, 4, 2, 1, 3), outlier: int = 2, size: float = 50.0):
-        if len(row) not in (2, 4, 8, 16):
+        if len(checks.several("row", row)) not in (2, 4, 8, 16):
             raise ValueError(f"row has {len(row)} numbers; pass 2, 4, 8 or 16")
-        if not 0 <= outlier < len(row):
-            raise ValueError(f"outlier is {outlier}; pass the index of a number of the row, 0 to {len(row) - 1}")
+        checks.floats("row", row)
+        checks.whole("outlier", outlier, 0, len(row) - 1)
+        checks.number("size", size)
         x = torch.tensor(row, dtype=torch.float64)
         x[outlier] *= size
         still, _ = style.render(plots.butterfly, butterflies(x), size=(10.5, 3.6), axes=(1, len(butterflies(x))))

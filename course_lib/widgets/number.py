@@ -1,8 +1,6 @@
 """The number line: a number by its bits, its neighbours, and what every format keeps of it."""
 
-import math
-
-from course_lib import plots, style
+from course_lib import checks, plots, style
 from course_lib.formats import FORMATS, format_of
 from course_lib.widgets.clickable import Clickable, module
 
@@ -17,8 +15,7 @@ class NumberLine(Clickable):
 
     def __init__(self, start: float = 3.0, name: str = "fp16"):
         format_of(name)
-        if not math.isfinite(start):
-            raise ValueError(f"start is {start}; pass a finite number")
+        start = checks.number("start", start)
         still, _ = style.render(plots.neighbours, start, name, size=(10, 2.8), axes=(2, 1))
         limits = ("largest", "smallest_normal", "bias")
         formats = [

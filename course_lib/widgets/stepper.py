@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import torch
-
 from course_lib import checks, plots, softmax, style
 from course_lib.widgets.clickable import Clickable, module
 
@@ -20,9 +18,7 @@ class SoftmaxStepper(Clickable):
 
     def __init__(self, scores: Sequence[float] = (3, 2, 5, 1), block: int = 1):
         checks.one_of("block", block, (1, 2, 4, 8))
-        if len(scores) > MOST:
-            raise ValueError(f"scores has {len(scores)} numbers; pass at most {MOST}")
-        checks.float_tensor("scores", torch.tensor(list(scores), dtype=torch.float64), ndim=1, finite=True)
+        checks.floats("scores", checks.several("scores", scores, most=MOST))
         steps = len(softmax.online_states(list(scores), block))
         still, _ = style.render(plots.online_step, list(scores), steps, block)
         data = {"scores": [float(x) if x % 1 else int(x) for x in scores], "block": block, "most": MOST}

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from course_lib import plots, style
+from course_lib import checks, plots, style
 from course_lib.algorithms import Run
-from course_lib.memory import Event, HBMTensor, Memory, View
+from course_lib.memory import Event, HBMTensor, Memory, TraceTooLongError, View, at_most
 from course_lib.widgets.clickable import Clickable, module
 
 _OPS = ("load", "store", "tile", "free", "compute")
-_MOST_EVENTS = 20_000
+_MOST_EVENTS = 5_000  # of all algorithms together; more take too long to draw
 _WORK = {
     "matmul": "a product of two tiles",
     "softmax": "softmax of a tile",
@@ -23,6 +23,7 @@ _WORK = {
     "divide": "1 / l",
     "rescale": "correct what was summed before",
 }
+_LONGEST = 4_096
 Cuts = dict[str, tuple[list[int], list[int]]]  # for each tensor the first rows and first columns of its tiles
 
 
@@ -32,7 +33,7 @@ class TileExplorer(Clickable):
         TileExplorer({"V1": algorithms.linear_v1, "V2": algorithms.linear_v2}, q, k, v, block_m=2, block_n=2)
 
     Each algorithm is called with the same tensors and options. Products of two matrices (A, B, C) and attention (Q, K, V,
-    O) are drawn as they are multiplied. Raises ValueError for a trace that is too long to step through.
+    O) are drawn as they are multiplied. Raises ValueError for a trace that is too long to step through, as soon as it is.
     """
 
     script = _esm = module("tiles.js")
@@ -40,12 +41,18 @@ class TileExplorer(Clickable):
     def __init__(self, algorithms: Mapping[str, Callable[..., Run]], *tensors: torch.Tensor, **options: Any):
         if not algorithms:
             raise ValueError("algorithms is empty; pass at least one, for example {'tiled': algorithms.tiled_matmul}")
-        self.runs = {name: algorithm(*tensors, **options) for name, algorithm in algorithms.items()}
-        for name, run in self.runs.items():
-            if len(run.memory.trace) > _MOST_EVENTS:
-                raise ValueError(
-                    f"{name} has {len(run.memory.trace):,} events, more than {_MOST_EVENTS:,}; pass smaller matrices or larger blocks"
-                )
+        for name, algorithm in checks.entries("algorithms", algorithms, most=8).items():
+            checks.function(f"algorithms[{name!r}]", algorithm)
+        for i, x in enumerate(tensors):
+            if isinstance(x, torch.Tensor) and max(x.shape, default=0) > _LONGEST:
+                raise ValueError(f"tensor {i} is {list(x.shape)}; pass at most {_LONGEST:,} rows and columns")
+        self.runs: dict[str, Run] = {}
+        for name, algorithm in algorithms.items():
+            try:
+                with at_most(_MOST_EVENTS // len(algorithms)):
+                    self.runs[name] = algorithm(*tensors, **options)
+            except TraceTooLongError as error:
+                raise ValueError(f"{name} has {error}") from None
         described = [_describe(name, algorithms[name], run) for name, run in self.runs.items()]
         shape, size = (len(self.runs), 1), (11, 4.4 if len(self.runs) == 1 else 3.5 * len(self.runs))
         super().__init__(
@@ -231,7 +238,7 @@ def _matmul_terms(group: dict[str, Any], tensors: dict[str, HBMTensor], cuts: Cu
     loads = {name: [e for e in events if e.op == "load" and e.tensor == name] for name in "AB"}
     products = [
         tensors["A"].data[slice(*a.rows), slice(*a.cols)] @ tensors["B"].data[slice(*b.rows), slice(*b.cols)]
-        for a, b in zip(loads["A"], loads["B"])
+        for a, b in zip(loads["A"], loads["B"], strict=True)
     ]
     if products and products[0].numel() <= 9:
         group["terms"] = [_matrix(x) for x in products]

@@ -43,6 +43,7 @@ function run(tasks, exclusive) {
   let now = 0, waiting = [...tasks], running = [];
   const order = (a, b) => turn(a).map((x, i) => x - turn(b)[i]).find((x) => x !== 0) ?? 0;
   const turns = exclusive ? tasks.filter(tensor).sort(order) : [];
+  const nothing = 1e-9 * Math.min(...tasks.map((t) => t.left)); // what rounding may leave of a task that is done
   while (waiting.length || running.length) {
     const busy = running.filter(tensor);
     for (const t of [...waiting]) {
@@ -61,7 +62,7 @@ function run(tasks, exclusive) {
     now += step;
     for (const t of running) {
       t.left -= step / share(t);
-      if (t.left <= 1e-9) t.end = now;
+      if (t.left <= nothing) t.end = now;
     }
     running = running.filter((t) => t.end === null);
   }
