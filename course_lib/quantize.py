@@ -106,11 +106,18 @@ def hadamard(x: torch.Tensor) -> torch.Tensor:
     return butterflies(x)[-1]
 
 
-def check_sign(sign: torch.Tensor, d: int | None = None) -> None:
-    """Raise unless ``sign`` is [d] (None: of any length) of +1 and -1. The values are not read while a CUDA graph is captured."""
-    checks.readable("sign", checks.float_tensor("sign", sign, ndim=1, look_inside=False))
-    if d is not None and sign.shape != (d,):
+def check_sign(sign: torch.Tensor, x: torch.Tensor | None = None) -> None:
+    """Raise unless ``sign`` holds +1 and -1, one for each column of x, if given.
+
+    The values are not read while a CUDA graph is captured, and where x, too, is on the meta device.
+    """
+    checks.float_tensor("sign", sign, ndim=1, look_inside=False)
+    if x is not None and sign.shape != x.shape[-1:]:
+        d = x.shape[-1]
         raise ValueError(f"sign has shape {list(sign.shape)}; pass [{d}], for example quantize.signs({d})")
+    if x is not None and x.is_meta:
+        return
+    checks.readable("sign", sign)
     capturing = sign.is_cuda and torch.cuda.is_current_stream_capturing()
     if not capturing and bool((sign.abs() != 1).any()):
         raise ValueError(
@@ -121,7 +128,7 @@ def check_sign(sign: torch.Tensor, d: int | None = None) -> None:
 def rotate(x: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
     """x [..., d] times M = diag(sign) · Hadamard / √d. M Mᵀ = 1, so rotated q and k have the same products."""
     checks.float_tensor("x", x, finite=True)
-    check_sign(sign, _rows(x).shape[-1])
+    check_sign(sign, _rows(x))
     return hadamard(x * sign.to(x))
 
 

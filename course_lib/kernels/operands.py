@@ -135,7 +135,7 @@ def quantise_rows(x: torch.Tensor, block: int, sign: torch.Tensor | None = None)
     check_input("x", x)
     check_block("block", block, smallest=16)
     if sign is not None:
-        check_sign(sign, x.shape[3])
+        check_sign(sign, x)
     (b, h, n, d), blocks = x.shape, -(-x.shape[2] // block)
     found = Rows(
         torch.empty(b, h, n, d, dtype=torch.float8_e4m3fn, device=x.device),
@@ -178,7 +178,7 @@ def quantise(
         check_input(name, x)
     checks.grouped_heads(q, k, v)
     if sign is not None:
-        check_sign(sign, q.shape[3])
+        check_sign(sign, q)
     checks.truth("permuted", permuted)
     rows = quantise_rows(q, Q_BLOCK, sign), quantise_rows(k, K_BLOCK, sign)
     return Operands(*rows, quantise_values(v, permuted), k.shape[2], q.dtype, permuted)
