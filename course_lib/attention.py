@@ -5,13 +5,19 @@ o, L = attention(q, k, v, return_lse=True)              # L [B, H, Nq], the log-
 """
 
 import math
+import sys
 from typing import Any
 
 import torch
+from torch._C import _functorch as functorch
+from torch.autograd import forward_ad
 
 from course_lib import checks
 from course_lib.kernels import hopper, portable
-from course_lib.kernels.launching import LARGEST_D, check_launch
+from course_lib.kernels.launching import LARGEST_D, check_launch, check_length
+from course_lib.kernels.portable import FARTHEST_ROWS
+
+LARGEST_SCALE = 2.0**64
 
 
 def attention(
@@ -29,7 +35,8 @@ def attention(
 
     q [B, H, Nq, D], k and v [B, Hk, Nk, D] -> [B, H, Nq, D] in q's dtype: float32 or float16 (bfloat16 on a GPU), any
     strides with a contiguous last dimension, D up to 256. H is a multiple of Hk: consecutive heads of q share one of k and v.
-    ``scale`` is 1/√D unless given. ``softcap`` replaces a score x by softcap · tanh(x / softcap). ``causal`` lets query i see
+    ``scale`` is 1/√D unless given, at most 2^64 in magnitude: so scores of finite halves are finite, and those of bfloat16 and
+    float32 while q kᵀ stays below 2^63. ``softcap`` replaces a score x by softcap · tanh(x / softcap). ``causal`` lets query i see
     the keys j <= i + causal_offset; 0 aligns the first query with the first key, as torch's is_causal does, Nk - Nq the last
     with the last. A query that sees no key gets 0, L = -inf and no gradient. float32 is multiplied in TF32 if
     torch's own products are (torch.backends.cuda.matmul.fp32_precision). L is in float32. Raises TypeError or ValueError before any launch.
@@ -37,7 +44,7 @@ def attention(
     _check(q, k, v, causal, scale, softcap, causal_offset)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     offset = causal_offset if causal else 0
-    o, L = _forward(q, k, v, causal, offset, scale, 0.0 if softcap is None else float(softcap))
+    o, L = _forward(q, k, v, causal, offset, scale, _cap(softcap, scale))
     return (o, L) if return_lse else o
 
 
@@ -61,15 +68,42 @@ def _check(q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: fl
     if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
         raise ValueError(f"q has {q.shape[1]} heads, k and v have {k.shape[1]}; q's must be a multiple of theirs")
     for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.stride(2) >= 2**24:
+        check_length(name, x.shape[2])
+        if x.shape[2] > 1 and x.stride(2) >= FARTHEST_ROWS:
             raise ValueError(f"{name} has strides {list(x.stride())}; rows lie too far apart: pass {name}.contiguous()")
     checks.causal_mask(causal, causal_offset)
-    if scale is not None and not math.isfinite(scale):
-        raise ValueError(f"scale is {scale}; pass a finite number, or None for 1/√D")
-    if softcap is not None and not 0 < softcap < math.inf:
+    for name, number in (("scale", scale), ("softcap", softcap)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
+            raise TypeError(f"{name} is {number!r}; pass a number, or None")
+    if scale is not None and not abs(scale) <= LARGEST_SCALE:
+        raise ValueError(
+            f"scale is {scale}; pass at most 2^64 in magnitude, beyond which scores overflow, or None for 1/√D"
+        )
+    if softcap is not None and not 0 < softcap <= sys.float_info.max:
         raise ValueError(f"softcap is {softcap}; pass a positive number, or None for none")
-    if not q.is_meta and not torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():
+        return
+    _check_differentiation(q=q, k=k, v=v)
+    if not q.is_meta:
         check_launch(q=q, k=k, v=v)
+
+
+def _check_differentiation(**tensors: torch.Tensor) -> None:
+    """TypeError for derivatives other than torch.autograd's backwards: forward mode, and torch.func's grad, vjp and jvp."""
+    for name, x in tensors.items():
+        refused = forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
+        while not refused and functorch.is_functorch_wrapped_tensor(x):
+            refused, x = functorch.is_gradtrackingtensor(x), functorch.get_unwrapped(x)
+        if refused:
+            raise TypeError(
+                f"{name} is being differentiated by torch.func or in forward mode (jvp), and attention has gradients for "
+                f"torch.autograd only; pass {name} with requires_grad and call backward() or torch.autograd.grad"
+            )
+
+
+def _cap(softcap: float | None, scale: float) -> float:
+    """The kernels' softcap, 0 for none: within what float32 can hold, where a larger or smaller one changes nothing."""
+    return 0.0 if softcap is None else min(max(float(softcap), 1e-30 * max(1.0, abs(scale))), 1e38)
 
 
 # --- the operators: opaque to torch.compile, so that a model with attention() is one graph ---
@@ -137,7 +171,7 @@ def kernel_choice(
     """Which forward kernel ``attention`` takes for these arguments, in a sentence; raises as ``attention`` does."""
     _check(q, k, v, causal, scale, softcap, 0)
     scale = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
-    why = _portable_because(q, k, v, causal, scale, softcap or 0.0)
+    why = _portable_because(q, k, v, causal, scale, _cap(softcap, scale))
     if why:
         x = portable.blocks_of("forward", q, causal)
         tiles = f"{x.block_m}×{x.block_n} blocks, {x.num_warps} warps, {x.num_stages} stages"

@@ -4,7 +4,7 @@ import torch
 
 from course_lib.kernels import LOG2E, tl, triton
 from course_lib.kernels.launching import launch
-from course_lib.kernels.portable.rows import LENGTHS, _capped, _elements, _place, _rows, _store_rows
+from course_lib.kernels.portable.rows import FARTHEST_ROWS, LENGTHS, _capped, _elements, _place, _rows, _store_rows
 from course_lib.kernels.portable.tiles import blocks_of, constants_of, strides_in_units
 
 
@@ -42,7 +42,7 @@ def _key_value_blocks(
             delta = tl.where(-float("inf") < L, delta, 0.0)  # what comes back to a row that saw no key is dropped
         else:
             L, delta = tl.load(L_ptr + rows), tl.load(D_ptr + rows)
-        s, tanh = _capped(
+        s, slope = _capped(
             tl.dot(k, tl.trans(q), input_precision=PRECISION), scale, softcap, SOFTCAP
         )  # [BLOCK_N, BLOCK_M]
         p = tl.exp2(s - (L * LOG2E)[None, :])
@@ -53,7 +53,7 @@ def _key_value_blocks(
         dp = tl.dot(v, tl.trans(do), input_precision=PRECISION)  # dPᵀ = V dOᵀ
         ds = p * (dp - delta[None, :])
         if SOFTCAP:
-            ds = ds * (1 - tanh * tanh)
+            ds = ds * slope
         dk = tl.dot(ds.to(q.dtype), q, dk, input_precision=PRECISION)  # dK = dSᵀ Q, scaled at the end
     return dk, dv
 
@@ -117,7 +117,7 @@ def _query_blocks(
         keys = start + tl.arange(0, BLOCK_N)
         k = _rows(k_ptr, start, BLOCK_N, n_k, k_n, D, BLOCK_D, MASKED)  # [BLOCK_N, BLOCK_D]
         v = _rows(v_ptr, start, BLOCK_N, n_k, v_n, D, BLOCK_D, MASKED)
-        s, tanh = _capped(tl.dot(q, tl.trans(k), input_precision=PRECISION), scale, softcap, SOFTCAP)
+        s, slope = _capped(tl.dot(q, tl.trans(k), input_precision=PRECISION), scale, softcap, SOFTCAP)
         p = tl.exp2(s - L[:, None])  # [BLOCK_M, BLOCK_N]
         if MASKED:
             seen = keys[None, :] < n_k
@@ -126,7 +126,7 @@ def _query_blocks(
             p = tl.where(seen, p, 0.0)
         ds = p * (tl.dot(do, tl.trans(v), input_precision=PRECISION) - delta[:, None])
         if SOFTCAP:
-            ds = ds * (1 - tanh * tanh)
+            ds = ds * slope
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision=PRECISION)  # dQ = dS K, scaled at the end
     return dq
 
@@ -180,7 +180,9 @@ def launch_backward(
     causal: bool, offset: int, scale: float, softcap: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     """(dq, dk, dv): three kernels, for D, for dK and dV, for dQ."""
-    do, dL = (x if x.stride(-1) == 1 else x.contiguous() for x in (do, dL.contiguous()))
+    if do.stride(3) != 1 or do.stride(2) >= FARTHEST_ROWS:
+        do = do.contiguous()
+    dL = dL.contiguous()
     (b, h, n_q, d), (_, h_k, n_k, _) = q.shape, k.shape
     dq, dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
     if q.numel() == 0 or k.numel() == 0:
