@@ -13,7 +13,8 @@ from torch._C import _functorch as functorch
 from torch.autograd import forward_ad
 
 from course_lib import checks
-from course_lib.kernels import hopper, portable
+from course_lib.kernels import fast_launch, hopper, portable
+from course_lib.kernels.fast_launch import Replayed
 from course_lib.kernels.launching import LARGEST_D, check_launch, check_length
 from course_lib.kernels.portable import FARTHEST_ROWS
 
@@ -41,14 +42,46 @@ def attention(
     with the last. A query that sees no key gets 0, L = -inf and no gradient. float32 is multiplied in TF32 if
     torch's own products are (torch.backends.cuda.matmul.fp32_precision). L is in float32. Raises TypeError or ValueError before any launch.
     """
-    _check(q, k, v, causal, scale, softcap, causal_offset)
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    offset = causal_offset if causal else 0
-    o, L = _forward(q, k, v, causal, offset, scale, _cap(softcap, scale))
+    if torch.compiler.is_compiling() or not _eager(q, k, v):
+        o, L = _forward(q, k, v, *_check(q, k, v, causal, scale, softcap, causal_offset))
+        return (o, L) if return_lse else o
+    kind = fast_launch.kinds(q, k, v)
+    asked = causal, scale, softcap, causal_offset
+    types = tuple(map(type, asked))  # 1 and True are equal
+    options: _Options | None = _checked.get((kind, asked, types)) if _NUMBERS.issuperset(types) else None
+    if options is None:
+        options = _check(q, k, v, *asked)
+        if len(_checked) >= fast_launch.MOST:
+            _checked.clear()
+        _checked[kind, asked, types] = options
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        o, L = _Differentiable.apply(q, k, v, kind, options)
+    else:
+        o, L = _replayed_forward(kind, (q, k, v), options)
     return (o, L) if return_lse else o
 
 
-def _check(q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: float | None, causal_offset: Any) -> None:
+_Options = tuple[bool, int, float, float]  # causal, offset, scale, softcap (0: none)
+_checked: dict[Any, _Options] = {}  # of arguments that were found to be good: what they mean
+_NUMBERS = {bool, int, float, type(None)}
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+def _eager(*tensors: Any) -> bool:
+    """Whether torch does no more than compute with these: nothing traces, transforms or watches, no other kind of storage."""
+    return (
+        not torch._C._len_torch_dispatch_stack()
+        and not torch._C._are_functorch_transforms_active()
+        and not torch._C._get_tracing_state()
+        and forward_ad._current_level < 0
+        and all(type(x) in _TENSORS and x.layout == torch.strided and not (x.is_meta or x.is_neg()) for x in tensors)
+    )
+
+
+def _check(
+    q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: float | None, causal_offset: Any
+) -> _Options:
+    """What good arguments mean to the kernels; TypeError or ValueError for others."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name} is a {type(x).__name__}; pass a torch.Tensor")
@@ -56,6 +89,8 @@ def _check(q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: fl
             raise ValueError(f"{name} has shape {list(x.shape)}; pass [batch, heads, length, head size]")
         if not x.is_floating_point():
             raise TypeError(f"{name} has dtype {x.dtype}; pass floating-point numbers, for example {name}.half()")
+        if x.layout != torch.strided:
+            raise TypeError(f"{name} has layout {x.layout}; pass a dense tensor, for example {name}.to_dense()")
     checks.same_kind(q=q, k=k, v=v)
     if k.shape != v.shape:
         raise ValueError(f"k has shape {list(k.shape)} but v has {list(v.shape)}; pass tensors of one shape")
@@ -81,11 +116,14 @@ def _check(q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: fl
         )
     if softcap is not None and not 0 < softcap <= sys.float_info.max:
         raise ValueError(f"softcap is {softcap}; pass a positive number, or None for none")
-    if torch.compiler.is_compiling():
-        return
-    _check_differentiation(q=q, k=k, v=v)
-    if not q.is_meta:
-        check_launch(q=q, k=k, v=v)
+    if not torch.compiler.is_compiling():
+        _check_differentiation(q=q, k=k, v=v)
+        if not q.is_meta:
+            check_launch(q=q, k=k, v=v)
+    scale = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
+    # A softcap beyond what float32 holds, or too small beside the scale, does what the bounds do.
+    softcap = 0.0 if softcap is None else min(max(float(softcap), 1e-30 * max(1.0, abs(scale))), 1e38)
+    return causal, causal_offset if causal else 0, scale, softcap
 
 
 def _check_differentiation(**tensors: torch.Tensor) -> None:
@@ -101,9 +139,31 @@ def _check_differentiation(**tensors: torch.Tensor) -> None:
             )
 
 
-def _cap(softcap: float | None, scale: float) -> float:
-    """The kernels' softcap, 0 for none: within what float32 can hold, where a larger or smaller one changes nothing."""
-    return 0.0 if softcap is None else min(max(float(softcap), 1e-30 * max(1.0, abs(scale))), 1e38)
+# --- eager calls: checked once, launched by repeating ---
+
+
+class _Differentiable(torch.autograd.Function):
+    """(o, L), with gradients. An operator of torch's library, which torch.compile needs, would cost the host 60 µs more."""
+
+    @staticmethod
+    def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: Any, options: _Options) -> Any:
+        o, L = _replayed_forward(kind, (q, k, v), options)
+        ctx.save_for_backward(q, k, v, o, L)
+        ctx.options = options
+        ctx.set_materialize_grads(False)  # where nobody uses L, its gradient is no tensor of zeros but None
+        return o, L
+
+    @staticmethod
+    def backward(ctx: Any, do: torch.Tensor | None, dL: torch.Tensor | None) -> tuple[Any, ...]:
+        q, k, v, o, L = ctx.saved_tensors
+        do = torch.zeros_like(o) if do is None else do
+        tensors = (q, k, v, o, L, do) if dL is None else (q, k, v, o, L, do, dL)
+        # With gradients of gradients, the operator says that it has none; a compiler of backward passes traces it.
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or not _eager(*tensors):
+            found = _backward(q, k, v, o, L, do, dL, *ctx.options)
+        else:
+            found = _replayed_backward(fast_launch.kinds(*tensors), (q, k, v, o, L, do, dL), ctx.options)
+        return (*found, None, None)
 
 
 # --- the operators: opaque to torch.compile, so that a model with attention() is one graph ---
@@ -136,6 +196,7 @@ def _(q, k, v, causal, offset, scale, softcap):  # type: ignore[no-untyped-def]
 
 
 _backward = torch.library.custom_op("course::attention_backward", portable.launch_backward, mutates_args=())
+_replayed_forward, _replayed_backward = Replayed(launch_forward), Replayed(portable.launch_backward)
 
 
 @_backward.register_fake
@@ -169,9 +230,8 @@ def kernel_choice(
     softcap: float | None = None,
 ) -> str:
     """Which forward kernel ``attention`` takes for these arguments, in a sentence; raises as ``attention`` does."""
-    _check(q, k, v, causal, scale, softcap, 0)
-    scale = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
-    why = _portable_because(q, k, v, causal, scale, _cap(softcap, scale))
+    causal, _, scale, softcap = _check(q, k, v, causal, scale, softcap, 0)
+    why = _portable_because(q, k, v, causal, scale, softcap)
     if why:
         x = portable.blocks_of("forward", q, causal)
         tiles = f"{x.block_m}×{x.block_n} blocks, {x.num_warps} warps, {x.num_stages} stages"

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib import checks, runtime
-from course_lib.kernels import triton
+from course_lib.kernels import fast_launch, triton
 
 
 def check_launch(**tensors: torch.Tensor) -> None:
@@ -82,12 +82,13 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> No
     place = next(x.device for x in tensors if isinstance(x, torch.Tensor))
     try:
         with torch.cuda.device(place) if place.type == "cuda" else contextlib.nullcontext():
-            kernel[grid](*args, **options)
+            compiled = kernel[grid](*args, **options)
     except Exception as error:
         if type(error).__name__ != "OutOfResources":
             raise
         blocks = ", ".join(f"{name.lower()}={value}" for name, value in options.items() if name.startswith("BLOCK"))
         raise ValueError(f"the tiles do not fit this GPU: {error}; pass smaller blocks than {blocks}") from None
+    fast_launch.note(kernel, compiled, grid, args, options)
 
 
 def warps(dtype: torch.dtype, input_precision: str, block_m: int, block_n: int, block_d: int) -> int:

@@ -13,6 +13,7 @@ from course_lib.kernels.hopper.pointers import pointer_kernel
 from course_lib.kernels.hopper.rungs import RUNGS, TILINGS, Rung, Tiling
 from course_lib.kernels.hopper.specialised import specialised_kernel
 from course_lib.kernels.launching import check_block, check_launch, check_length, launch
+from course_lib.kernels.tile_counter import tile_counter
 
 SIZES = (16, 32, 64, 128)
 _L2_BYTES = 10e6  # of the 60 MB of an H200, what K and V of a group of heads may take: chosen in short runs
@@ -161,7 +162,7 @@ def launch_specialised(
         specialised_kernel, (min(tiles, runtime.multiprocessors(q.device)),),
         descriptor(q, 64, block_d), descriptor(k, tiling.block_n, block_d), descriptor(v, tiling.block_n, block_d),
         descriptor(o, 64, block_d), L,
-        torch.zeros(1, dtype=torch.int32, device=q.device), b * h, h, h // h_k, heads_at_once(b * h, k[0, 0], h // h_k),
+        tile_counter(q.device), b * h, h, h // h_k, heads_at_once(b * h, k[0, 0], h // h_k),
         n_q, n_k, offset, scale * math.log2(math.e), BLOCK_D=block_d, BLOCK_N=tiling.block_n, CONSUMERS=tiling.consumers,
         STAGES=tiling.stages, CAUSAL=causal, IN_FLIGHT=rung.in_flight, PING_PONG=rung.ping_pong, num_warps=4,
     )  # fmt: skip
