@@ -45,36 +45,37 @@ def attention(
     if torch.compiler.is_compiling() or not _eager(q, k, v):
         o, L = _forward(q, k, v, *_check(q, k, v, causal, scale, softcap, causal_offset))
         return (o, L) if return_lse else o
-    kind = fast_launch.kinds(q, k, v)
     asked = causal, scale, softcap, causal_offset
     types = tuple(map(type, asked))  # 1 and True are equal
-    options: _Options | None = _checked.get((kind, asked, types)) if _NUMBERS.issuperset(types) else None
-    if options is None:
-        options = _check(q, k, v, *asked)
-        if len(_checked) >= fast_launch.MOST:
-            _checked.clear()
-        _checked[kind, asked, types] = options
+    key = fast_launch.kinds(q, k, v), asked, types
+    plan = _plans.get(key) if _NUMBERS.issuperset(types) else None
+    if plan is None:
+        plan = _Plan(_check(q, k, v, *asked))
+        if len(_plans) >= fast_launch.MOST:
+            _plans.clear()
+        _plans[key] = plan
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        o, L = _Differentiable.apply(q, k, v, kind, options)
+        o, L = _Differentiable.apply(q, k, v, plan)
     else:
-        o, L = _replayed_forward(kind, (q, k, v), options)
+        o, L = plan.forward(None, (q, k, v))
     return (o, L) if return_lse else o
 
 
 _Options = tuple[bool, int, float, float]  # causal, offset, scale, softcap (0: none)
-_checked: dict[Any, _Options] = {}  # of arguments that were found to be good: what they mean
 _NUMBERS = {bool, int, float, type(None)}
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 def _eager(*tensors: Any) -> bool:
     """Whether torch does no more than compute with these: nothing traces, transforms or watches, no other kind of storage."""
-    return (
-        not torch._C._len_torch_dispatch_stack()
-        and not torch._C._are_functorch_transforms_active()
-        and not torch._C._get_tracing_state()
-        and forward_ad._current_level < 0
-        and all(type(x) in _TENSORS and x.layout == torch.strided and not (x.is_meta or x.is_neg()) for x in tensors)
+    for x in tensors:
+        if type(x) not in _TENSORS or x.layout != torch.strided or x.is_meta or x.is_neg():
+            return False
+    return not (
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._get_tracing_state()
+        or forward_ad._current_level >= 0
     )
 
 
@@ -142,28 +143,44 @@ def _check_differentiation(**tensors: torch.Tensor) -> None:
 # --- eager calls: checked once, launched by repeating ---
 
 
+class _Plan:
+    """What the arguments of calls alike mean, and the launches that serve them."""
+
+    def __init__(self, options: _Options) -> None:
+        self.options = options
+        self.forward = Replayed(launch_forward, options)
+        self.backward = Replayed(portable.launch_backward, options)
+
+
+_plans: dict[Any, _Plan] = {}
+
+
 class _Differentiable(torch.autograd.Function):
     """(o, L), with gradients. An operator of torch's library, which torch.compile needs, would cost the host 60 µs more."""
 
     @staticmethod
-    def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: Any, options: _Options) -> Any:
-        o, L = _replayed_forward(kind, (q, k, v), options)
+    def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, plan: _Plan) -> Any:
+        o, L = plan.forward(None, (q, k, v))
         ctx.save_for_backward(q, k, v, o, L)
-        ctx.options = options
+        ctx.plan = plan
+        hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)  # they may give back something else
+        ctx.places = (q.data_ptr(), k.data_ptr(), v.data_ptr()) if hooks is None else None
         ctx.set_materialize_grads(False)  # where nobody uses L, its gradient is no tensor of zeros but None
         return o, L
 
     @staticmethod
     def backward(ctx: Any, do: torch.Tensor | None, dL: torch.Tensor | None) -> tuple[Any, ...]:
-        q, k, v, o, L = ctx.saved_tensors
-        do = torch.zeros_like(o) if do is None else do
-        tensors = (q, k, v, o, L, do) if dL is None else (q, k, v, o, L, do, dL)
+        q, k, v, o, _ = saved = ctx.saved_tensors
+        plan, do = ctx.plan, torch.zeros_like(o) if do is None else do
+        tensors = (do,) if dL is None else (do, dL)
+        if ctx.places != (q.data_ptr(), k.data_ptr(), v.data_ptr()):  # not the plan's tensors: look at them again
+            tensors = (*saved, *tensors)
         # With gradients of gradients, the operator says that it has none; a compiler of backward passes traces it.
         if torch.is_grad_enabled() or torch.compiler.is_compiling() or not _eager(*tensors):
-            found = _backward(q, k, v, o, L, do, dL, *ctx.options)
+            found = _backward(*saved, do, dL, *plan.options)
         else:
-            found = _replayed_backward(fast_launch.kinds(*tensors), (q, k, v, o, L, do, dL), ctx.options)
-        return (*found, None, None)
+            found = plan.backward(fast_launch.kinds(*tensors), (*saved, do, dL))
+        return (*found, None)
 
 
 # --- the operators: opaque to torch.compile, so that a model with attention() is one graph ---
@@ -196,7 +213,6 @@ def _(q, k, v, causal, offset, scale, softcap):  # type: ignore[no-untyped-def]
 
 
 _backward = torch.library.custom_op("course::attention_backward", portable.launch_backward, mutates_args=())
-_replayed_forward, _replayed_backward = Replayed(launch_forward), Replayed(portable.launch_backward)
 
 
 @_backward.register_fake

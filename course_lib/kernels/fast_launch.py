@@ -5,8 +5,8 @@ types, and makes a descriptor for each tensor that TMA reads. All of that depend
 it on what the tensors hold. So ``Replayed`` runs a launcher as it is the first time and notes which tensors it made and
 what it launched; from then on it allocates those tensors and hands addresses to the compiled kernels:
 
-    forward = Replayed(launch_forward)                       # launch_forward(q, k, v, causal, …) -> (o, L)
-    o, L = forward(kinds(q, k, v), (q, k, v), (causal, …))
+    forward = Replayed(launch_forward, (causal, offset))  # launch_forward(q, k, v, causal, offset) -> (o, L)
+    o, L = forward(kinds(q, k, v), (q, k, v))
 
 What a launcher computes with torch between its launches (a copy, a fill) cannot be repeated so: a call in which it does
 is noted as such, and always made anew. So is every call under a Triton whose launcher this module does not know.
@@ -43,29 +43,28 @@ class Replayed:
     Safe for threads, streams and CUDA graphs; memory may move, as no address outlives a call.
     """
 
-    def __init__(self, function: Callable[..., tuple[torch.Tensor, ...]]) -> None:
+    def __init__(self, function: Callable[..., tuple[torch.Tensor, ...]], options: tuple[Any, ...]) -> None:
         self.function = function
+        self.options = options
         self.tapes: dict[Any, _Tape] = {}
 
-    def __call__(
-        self, kinds: tuple[Any, ...], tensors: Sequence[torch.Tensor | None], options: tuple[Any, ...]
-    ) -> tuple[torch.Tensor, ...]:
-        """``kinds`` as the function of this name gives them for those of ``tensors`` that are not None."""
-        tape = self.tapes.get((kinds, options))
+    def __call__(self, kind: Any, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
+        """``kind``: what ``kinds`` says of the tensors, or that part of it in which calls of this launcher differ."""
+        tape = self.tapes.get(kind)
         if tape is None:
-            return self._first(kinds, tensors, options)
+            return self._first(kind, tensors)
         if not tape.repeatable or _hooked():
-            return self.function(*tensors, *options)
+            return self.function(*tensors, *self.options)
         return tape(tensors)
 
-    def _first(self, kinds: Any, tensors: Sequence[torch.Tensor | None], options: tuple[Any, ...]) -> Any:
+    def _first(self, kind: Any, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
         tape = _Tape(tensors)
         if tape.repeatable and torch.cuda.is_current_stream_capturing():
-            return self.function(*tensors, *options)
-        result = tape.note(self.function, options) if tape.repeatable else self.function(*tensors, *options)
+            return self.function(*tensors, *self.options)
+        result = tape.note(self.function, self.options) if tape.repeatable else self.function(*tensors, *self.options)
         if len(self.tapes) >= MOST:
             self.tapes.clear()
-        self.tapes[kinds, options] = tape
+        self.tapes[kind] = tape
         return result
 
 
@@ -78,8 +77,8 @@ def note(kernel: Any, compiled: Any, grid: tuple[int, ...], args: tuple[Any, ...
 
 def _hooked() -> bool:
     """Whether a profiler wants to hear of launches from Triton."""
-    hooks = triton.knobs.runtime
-    return any(getattr(hook, "calls", hook) for hook in (hooks.launch_enter_hook, hooks.launch_exit_hook))
+    enter, leave = triton.knobs.runtime.launch_enter_hook, triton.knobs.runtime.launch_exit_hook
+    return bool(getattr(enter, "calls", enter) or getattr(leave, "calls", leave))
 
 
 class _Tape:
@@ -91,6 +90,7 @@ class _Tape:
         # Objects of their own: a caller may pass one tensor as several arguments.
         self.tensors = [None if x is None else x.detach() for x in tensors]
         self.device = next(x.device for x in self.tensors if x is not None)
+        self.index = self.device.index
         aligned = not any(
             x.data_ptr() % 16 for x in self.tensors if x is not None
         )  # as what is made on the way will be
@@ -113,7 +113,8 @@ class _Tape:
         places = [self.place(x) for x in result]
         self.repeatable &= None not in places
         self.results = [place for place in places if place is not None]
-        self.made = [(x.shape, x.stride(), x.dtype) for x in self.tensors[inputs:] if x is not None]
+        made = [x for x in self.tensors[inputs:] if x is not None]
+        self.made = [(x.shape, x.stride(), {"dtype": x.dtype, "device": x.device}) for x in made]
         self.repeatable &= all(x.device == self.device for x in self.tensors if x is not None)
         del self.tensors, self.counter
         return result
@@ -143,18 +144,15 @@ class _Tape:
     # --- every other ---
 
     def __call__(self, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
-        if torch.cuda.current_device() != self.device.index:
+        if torch.cuda.current_device() != self.index:
             with torch.cuda.device(self.device):
                 return self(tensors)
-        made = [
-            torch.empty_strided(shape, strides, dtype=dtype, device=self.device) for shape, strides, dtype in self.made
-        ]
-        everything = [*tensors, *made]
+        everything = [*tensors, *[torch.empty_strided(shape, strides, **how) for shape, strides, how in self.made]]
         addresses = [0 if x is None else x.data_ptr() for x in everything]
         if self.counts:
             counter = tile_counter(self.device)
             addresses.append(counter.data_ptr())  # at COUNTER
-        stream = torch._C._cuda_getCurrentRawStream(self.device.index)
+        stream = torch._C._cuda_getCurrentRawStream(self.index)
         for launch in self.launches:
             launch(stream, addresses)
         return tuple([everything[place] for place in self.results])  # type: ignore[misc]
@@ -213,30 +211,25 @@ class _Launch:
         launch = launcher.launch
         if self.maps:  # Triton's wrapper makes the maps anew each time: what it wraps
             launch = inspect.getclosurevars(launch).nonlocals["launcher"]
-        grid = (*grid, 1, 1)[:3]
-        how = [compiled.function, launcher.launch_cooperative_grid, launcher.launch_pdl]
+        start = [*(*grid, 1, 1)[:3], None, compiled.function, launcher.launch_cooperative_grid, launcher.launch_pdl]
         no_hooks, no_scratch = [None, None, None], [None, None]  # the first of three is what hooks would be told
         if hasattr(launcher, "kernel_signature"):
-            how += [
-                compiled.packed_metadata,
-                *no_hooks,
-                *no_scratch,
-                launcher.arg_annotations,
-                launcher.kernel_signature,
-            ]
-            self.launch = lambda stream, values: launch(*grid, stream, *how, values)
+            start += [compiled.packed_metadata, *no_hooks, *no_scratch]
+            self.start = [*start, launcher.arg_annotations, launcher.kernel_signature]
+            self.launch = lambda start, values: launch(*start, values)
         else:
-            how += [*no_scratch, compiled.packed_metadata, *no_hooks]
-            self.launch = lambda stream, values: launch(*grid, stream, *how, *values)
+            self.start = [*start, *no_scratch, compiled.packed_metadata, *no_hooks]
+            self.launch = lambda start, values: launch(*start, *values)
         self.values = values
 
     def __call__(self, stream: int, addresses: list[int]) -> None:
-        values = self.values.copy()  # another thread may be launching, too
+        start, values = self.start.copy(), self.values.copy()  # another thread may be launching, too
+        start[3] = stream
         for at, place in self.pointers:
             values[at] = addresses[place]
         for at, place, maps in self.maps:
             values[at] = maps[addresses[place]]
-        self.launch(stream, values)
+        self.launch(start, values)
 
 
 class _Maps(dict[int, Any]):
