@@ -5,13 +5,20 @@ o, L = attention(q, k, v, return_lse=True)              # L [B, H, Nq], the log-
 """
 
 import math
+import sys
 from typing import Any
 
 import torch
+from torch._C import _functorch as functorch
+from torch.autograd import forward_ad
 
 from course_lib import checks
-from course_lib.kernels import hopper, portable
-from course_lib.kernels.launching import LARGEST_D, check_launch
+from course_lib.kernels import fast_launch, hopper, portable
+from course_lib.kernels.fast_launch import Replayed
+from course_lib.kernels.launching import LARGEST_D, check_launch, check_length
+from course_lib.kernels.portable import FARTHEST_ROWS
+
+LARGEST_SCALE = 2.0**64
 
 
 def attention(
@@ -29,19 +36,53 @@ def attention(
 
     q [B, H, Nq, D], k and v [B, Hk, Nk, D] -> [B, H, Nq, D] in q's dtype: float32 or float16 (bfloat16 on a GPU), any
     strides with a contiguous last dimension, D up to 256. H is a multiple of Hk: consecutive heads of q share one of k and v.
-    ``scale`` is 1/√D unless given. ``softcap`` replaces a score x by softcap · tanh(x / softcap). ``causal`` lets query i see
+    ``scale`` is 1/√D unless given, at most 2^64 in magnitude: so scores of finite halves are finite, and those of bfloat16 and
+    float32 while q kᵀ stays below 2^63. ``softcap`` replaces a score x by softcap · tanh(x / softcap). ``causal`` lets query i see
     the keys j <= i + causal_offset; 0 aligns the first query with the first key, as torch's is_causal does, Nk - Nq the last
     with the last. A query that sees no key gets 0, L = -inf and no gradient. float32 is multiplied in TF32 if
     torch's own products are (torch.backends.cuda.matmul.fp32_precision). L is in float32. Raises TypeError or ValueError before any launch.
     """
-    _check(q, k, v, causal, scale, softcap, causal_offset)
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    offset = causal_offset if causal else 0
-    o, L = _forward(q, k, v, causal, offset, scale, 0.0 if softcap is None else float(softcap))
+    if torch.compiler.is_compiling() or not _eager(q, k, v):
+        o, L = _forward(q, k, v, *_check(q, k, v, causal, scale, softcap, causal_offset))
+        return (o, L) if return_lse else o
+    asked = causal, scale, softcap, causal_offset
+    types = tuple(map(type, asked))  # 1 and True are equal
+    key = fast_launch.kinds(q, k, v), asked, types
+    plan = _plans.get(key) if _NUMBERS.issuperset(types) else None
+    if plan is None:
+        plan = _Plan(_check(q, k, v, *asked))
+        if len(_plans) >= fast_launch.MOST:
+            _plans.clear()
+        _plans[key] = plan
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        o, L = _Differentiable.apply(q, k, v, plan)
+    else:
+        o, L = plan.forward(None, (q, k, v))
     return (o, L) if return_lse else o
 
 
-def _check(q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: float | None, causal_offset: Any) -> None:
+_Options = tuple[bool, int, float, float]  # causal, offset, scale, softcap (0: none)
+_NUMBERS = {bool, int, float, type(None)}
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+def _eager(*tensors: Any) -> bool:
+    """Whether torch does no more than compute with these: nothing traces, transforms or watches, no other kind of storage."""
+    for x in tensors:
+        if type(x) not in _TENSORS or x.layout != torch.strided or x.is_meta or x.is_neg():
+            return False
+    return not (
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._get_tracing_state()
+        or forward_ad._current_level >= 0
+    )
+
+
+def _check(
+    q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: float | None, causal_offset: Any
+) -> _Options:
+    """What good arguments mean to the kernels; TypeError or ValueError for others."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name} is a {type(x).__name__}; pass a torch.Tensor")
@@ -49,6 +90,8 @@ def _check(q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: fl
             raise ValueError(f"{name} has shape {list(x.shape)}; pass [batch, heads, length, head size]")
         if not x.is_floating_point():
             raise TypeError(f"{name} has dtype {x.dtype}; pass floating-point numbers, for example {name}.half()")
+        if x.layout != torch.strided:
+            raise TypeError(f"{name} has layout {x.layout}; pass a dense tensor, for example {name}.to_dense()")
     checks.same_kind(q=q, k=k, v=v)
     if k.shape != v.shape:
         raise ValueError(f"k has shape {list(k.shape)} but v has {list(v.shape)}; pass tensors of one shape")
@@ -61,15 +104,83 @@ def _check(q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: fl
     if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
         raise ValueError(f"q has {q.shape[1]} heads, k and v have {k.shape[1]}; q's must be a multiple of theirs")
     for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.stride(2) >= 2**24:
+        check_length(name, x.shape[2])
+        if x.shape[2] > 1 and x.stride(2) >= FARTHEST_ROWS:
             raise ValueError(f"{name} has strides {list(x.stride())}; rows lie too far apart: pass {name}.contiguous()")
     checks.causal_mask(causal, causal_offset)
-    if scale is not None and not math.isfinite(scale):
-        raise ValueError(f"scale is {scale}; pass a finite number, or None for 1/√D")
-    if softcap is not None and not 0 < softcap < math.inf:
+    for name, number in (("scale", scale), ("softcap", softcap)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
+            raise TypeError(f"{name} is {number!r}; pass a number, or None")
+    if scale is not None and not abs(scale) <= LARGEST_SCALE:
+        raise ValueError(
+            f"scale is {scale}; pass at most 2^64 in magnitude, beyond which scores overflow, or None for 1/√D"
+        )
+    if softcap is not None and not 0 < softcap <= sys.float_info.max:
         raise ValueError(f"softcap is {softcap}; pass a positive number, or None for none")
-    if not q.is_meta and not torch.compiler.is_compiling():
-        check_launch(q=q, k=k, v=v)
+    if not torch.compiler.is_compiling():
+        _check_differentiation(q=q, k=k, v=v)
+        if not q.is_meta:
+            check_launch(q=q, k=k, v=v)
+    scale = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
+    # A softcap beyond what float32 holds, or too small beside the scale, does what the bounds do.
+    softcap = 0.0 if softcap is None else min(max(float(softcap), 1e-30 * max(1.0, abs(scale))), 1e38)
+    return causal, causal_offset if causal else 0, scale, softcap
+
+
+def _check_differentiation(**tensors: torch.Tensor) -> None:
+    """TypeError for derivatives other than torch.autograd's backwards: forward mode, and torch.func's grad, vjp and jvp."""
+    for name, x in tensors.items():
+        refused = forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
+        while not refused and functorch.is_functorch_wrapped_tensor(x):
+            refused, x = functorch.is_gradtrackingtensor(x), functorch.get_unwrapped(x)
+        if refused:
+            raise TypeError(
+                f"{name} is being differentiated by torch.func or in forward mode (jvp), and attention has gradients for "
+                f"torch.autograd only; pass {name} with requires_grad and call backward() or torch.autograd.grad"
+            )
+
+
+# --- eager calls: checked once, launched by repeating ---
+
+
+class _Plan:
+    """What the arguments of calls alike mean, and the launches that serve them."""
+
+    def __init__(self, options: _Options) -> None:
+        self.options = options
+        self.forward = Replayed(launch_forward, options)
+        self.backward = Replayed(portable.launch_backward, options)
+
+
+_plans: dict[Any, _Plan] = {}
+
+
+class _Differentiable(torch.autograd.Function):
+    """(o, L), with gradients. An operator of torch's library, which torch.compile needs, would cost the host 60 µs more."""
+
+    @staticmethod
+    def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, plan: _Plan) -> Any:
+        o, L = plan.forward(None, (q, k, v))
+        ctx.save_for_backward(q, k, v, o, L)
+        ctx.plan = plan
+        hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)  # they may give back something else
+        ctx.places = (q.data_ptr(), k.data_ptr(), v.data_ptr()) if hooks is None else None
+        ctx.set_materialize_grads(False)  # where nobody uses L, its gradient is no tensor of zeros but None
+        return o, L
+
+    @staticmethod
+    def backward(ctx: Any, do: torch.Tensor | None, dL: torch.Tensor | None) -> tuple[Any, ...]:
+        q, k, v, o, _ = saved = ctx.saved_tensors
+        plan, do = ctx.plan, torch.zeros_like(o) if do is None else do
+        tensors = (do,) if dL is None else (do, dL)
+        if ctx.places != (q.data_ptr(), k.data_ptr(), v.data_ptr()):  # not the plan's tensors: look at them again
+            tensors = (*saved, *tensors)
+        # With gradients of gradients, the operator says that it has none; a compiler of backward passes traces it.
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or not _eager(*tensors):
+            found = _backward(*saved, do, dL, *plan.options)
+        else:
+            found = plan.backward(fast_launch.kinds(*tensors), (*saved, do, dL))
+        return (*found, None)
 
 
 # --- the operators: opaque to torch.compile, so that a model with attention() is one graph ---
@@ -135,9 +246,8 @@ def kernel_choice(
     softcap: float | None = None,
 ) -> str:
     """Which forward kernel ``attention`` takes for these arguments, in a sentence; raises as ``attention`` does."""
-    _check(q, k, v, causal, scale, softcap, 0)
-    scale = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
-    why = _portable_because(q, k, v, causal, scale, softcap or 0.0)
+    causal, _, scale, softcap = _check(q, k, v, causal, scale, softcap, 0)
+    why = _portable_because(q, k, v, causal, scale, softcap)
     if why:
         x = portable.blocks_of("forward", q, causal)
         tiles = f"{x.block_m}×{x.block_n} blocks, {x.num_warps} warps, {x.num_stages} stages"

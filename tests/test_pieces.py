@@ -1,10 +1,13 @@
 """The copy engine, wgmma and a ring of tiles, each alone: what they compute, and what the compiler makes of them."""
 
+import re
+
 import pytest
 import torch
 
 from course_lib import compiled, measure, runtime
-from course_lib.kernels.hopper import pieces
+from course_lib.kernels import eight_bit
+from course_lib.kernels.hopper import forward, pieces
 
 pytestmark = pytest.mark.kernel
 DEVICE = runtime.device()
@@ -30,6 +33,31 @@ def test_what_becomes_of_them() -> None:
     assert (ring.count("mbarrier.init"), ring.count("mbarrier.arrive.expect_tx")) == (8, 1)  # a full and an empty each
     assert ring.shared_bytes >= 4 * 64 * 64 * 2
     assert {x.spilled_bytes for x in (copy, product, ring)} == {0}
+
+
+def test_a_fence_parts_ordinary_access_to_a_tile_from_tma(tmp_path, monkeypatch) -> None:
+    """Loads before the release to TMA's next write, stores before the copy to HBM: TMA would not see that they are done."""
+    for name in ("TRITON_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))  # empty ones: so all are compiled now, into them
+    long = [meta(1, 8, 256, 128)] * 3
+    calls = {
+        "ring_kernel": (pieces.ring_sums, (meta(132 * 64 * 2, 64), 4), {}),
+        "specialised_kernel": (forward, ("overlap", *long), {}),
+        "eight_bit_kernel": (eight_bit.attention, tuple(long), {"kernel": "Hopper"}),
+    }
+    compiled.inspect_all(list(calls.values()))
+    read, written = r"ld\.shared\.v4", r"stmatrix|st\.shared\.v"
+    for name, ordinary, then, times in (
+        ("ring_kernel", read, r"mbarrier\.arrive\.shared", 1),
+        ("specialised_kernel", written, r"cp\.async\.bulk\.tensor\.4d\.global", 2),  # each consumer has its code
+        ("eight_bit_kernel", written, r"cp\.async\.bulk\.tensor\.4d\.global", 2),
+    ):
+        (ptx,) = (file.read_text() for file in tmp_path.rglob(f"{name}.ptx"))
+        marks = {"a": ordinary, "f": r"fence\.proxy\.async", "b": then}
+        pattern = "|".join(f"(?P<{mark}>{instruction})" for mark, instruction in marks.items())
+        order = "".join(str(step.lastgroup) for step in re.finditer(pattern, ptx))
+        assert len(re.findall("a+f+b", order)) == times, (name, order)
+        assert "ab" not in order, (name, order)
 
 
 @needs_hopper

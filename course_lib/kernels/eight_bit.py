@@ -12,6 +12,7 @@ from course_lib.kernels import LOG2E, hopper, tl, triton
 from course_lib.kernels.hopper.eight_bit import eight_bit_kernel
 from course_lib.kernels.launching import launch
 from course_lib.kernels.operands import K_BLOCK, Q_BLOCK, Operands, check_input, check_operands, quantise, to_e4m3
+from course_lib.kernels.tile_counter import tile_counter
 
 
 @triton.jit
@@ -122,7 +123,7 @@ def forward(
         eight_bit_kernel, (min(tiles, runtime.multiprocessors(o.device)),),
         hopper.descriptor(x.q.values, Q_BLOCK, d), hopper.descriptor(x.k.values, K_BLOCK, d),
         hopper.descriptor(x.v.values, d, K_BLOCK), hopper.descriptor(o, Q_BLOCK, d), L,
-        torch.zeros(1, dtype=torch.int32, device=o.device), x.q.scale, x.k.scale, x.v.shift, x.v.top, heads, h, group,
+        tile_counter(o.device), x.q.scale, x.k.scale, x.v.shift, x.v.top, heads, h, group,
         hopper.heads_at_once(heads, x.k.values[0, 0], group), n_q, n_k, offset, scale,
         BLOCK_D=d, BLOCK_N=K_BLOCK, STAGES=3, CAUSAL=causal, num_warps=4,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib import checks, runtime
-from course_lib.kernels import triton
+from course_lib.kernels import fast_launch, triton
 
 
 def check_launch(**tensors: torch.Tensor) -> None:
@@ -22,7 +22,7 @@ def check_launch(**tensors: torch.Tensor) -> None:
             raise ValueError(
                 f"{name} is on {x.device}, but kernels run on {runtime.device()} here; pass {name}.to({str(runtime.device())!r})"
             )
-        if x.stride(-1) != 1:
+        if x.stride(-1) != 1 and x.shape[-1] > 1:
             raise ValueError(
                 f"{name} has strides {list(x.stride())}; its last dimension must be contiguous: pass {name}.contiguous()"
             )
@@ -36,6 +36,7 @@ def check_launch(**tensors: torch.Tensor) -> None:
 
 LARGEST_BLOCK = 2**20  # elements; Triton's own limit
 MOST_PROGRAMS = 65_535  # of a grid's second axis; CUDA's limit
+LONGEST = 2**30 - 2**10  # rows of a matrix: the sum of two positions and a block is counted in 32 bits
 
 
 def check_block(name: str, value: Any, smallest: int = 1) -> int:
@@ -56,12 +57,18 @@ def check_block(name: str, value: Any, smallest: int = 1) -> int:
 def check_reach(name: str, x: torch.Tensor) -> None:
     """Raise if elements of x [rows, cols] lie too far from its first for a kernel that counts row · stride in 32 bits."""
     rows, cols = x.shape
-    reach = (rows - 1) * x.stride(0) + cols
-    if reach > 2**31:
+    reach = max(rows, (rows - 1) * x.stride(0) + cols)
+    if reach > 2**31 - LARGEST_BLOCK:  # a loop's counter goes up to a block further
         raise ValueError(
             f"{name} has shape {list(x.shape)} and strides {list(x.stride())}: its last element is number {reach:,}, and this "
-            f"kernel counts to 2,147,483,648; pass fewer rows, or rows without gaps, {name}.contiguous()"
+            f"kernel counts to {2**31 - LARGEST_BLOCK:,}; pass fewer rows, or rows without gaps, {name}.contiguous()"
         )
+
+
+def check_length(name: str, length: int) -> None:
+    """Raise if a kernel that counts positions in 32 bits cannot count to ``length``, a dimension of the tensor ``name``."""
+    if length > LONGEST:
+        raise ValueError(f"{name} has length {length:,}; kernels take at most {LONGEST:,}: pass it in parts")
 
 
 PRECISIONS = ("ieee", "tf32", "tf32x3")
@@ -69,17 +76,23 @@ LARGEST_D = 256
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
-    """Launch a kernel on its tensors' GPU; a tile that does not fit becomes a ValueError, raised before anything has run."""
+    """Launch a kernel on its tensors' GPU.
+
+    A tile that does not fit and a grid that is too large become a ValueError, raised before anything has run.
+    """
+    if grid[0] >= 2**31:
+        raise ValueError(f"this takes {grid[0]:,} programs, and a launch has at most {2**31 - 1:,}; pass it in parts")
     tensors = (getattr(x, "base", x) for x in args)  # a descriptor's tensor is its base
     place = next(x.device for x in tensors if isinstance(x, torch.Tensor))
     try:
         with torch.cuda.device(place) if place.type == "cuda" else contextlib.nullcontext():
-            kernel[grid](*args, **options)
+            compiled = kernel[grid](*args, **options)
     except Exception as error:
         if type(error).__name__ != "OutOfResources":
             raise
         blocks = ", ".join(f"{name.lower()}={value}" for name, value in options.items() if name.startswith("BLOCK"))
         raise ValueError(f"the tiles do not fit this GPU: {error}; pass smaller blocks than {blocks}") from None
+    fast_launch.note(kernel, compiled, grid, args, options)
 
 
 def warps(dtype: torch.dtype, input_precision: str, block_m: int, block_n: int, block_d: int) -> int:

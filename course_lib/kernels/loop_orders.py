@@ -11,7 +11,16 @@ import torch
 
 from course_lib import checks
 from course_lib.kernels import tl, triton
-from course_lib.kernels.launching import LARGEST_D, MOST_PROGRAMS, PRECISIONS, check_block, check_launch, launch, warps
+from course_lib.kernels.launching import (
+    LARGEST_D,
+    MOST_PROGRAMS,
+    PRECISIONS,
+    check_block,
+    check_launch,
+    check_length,
+    launch,
+    warps,
+)
 
 
 @triton.jit
@@ -221,6 +230,7 @@ def _prepare(
         checks.float_tensor(name, x, ndim=3, look_inside=False)
     checks.same_kind(q=q, k=k, v=v)
     checks.same_shape(q=q, k=k, v=v)
+    check_length("q", q.shape[1])
     check_launch(q=q, k=k, v=v)
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not x.is_contiguous():

@@ -8,7 +8,7 @@ import torch
 
 from course_lib import checks
 from course_lib.kernels import tl, triton
-from course_lib.kernels.launching import check_block, check_launch, launch
+from course_lib.kernels.launching import check_block, check_launch, check_length, launch
 
 
 @triton.jit
@@ -78,6 +78,7 @@ def _average_kernel(x_ptr, v_ptr, o_ptr, n, x_stride, BLOCK: tl.constexpr):
 
 def _launch(kernel, x: torch.Tensor, block: int) -> torch.Tensor:
     checks.float_tensor("x", x, ndim=2, look_inside=False)
+    check_length("a row of x", x.shape[1])
     check_launch(x=x)
     check_block("block", block)
     y = torch.empty_like(x)
@@ -109,6 +110,7 @@ def softmax_average(x: torch.Tensor, v: torch.Tensor, block: int = 4096) -> torc
     checks.same_kind(x=x, v=v)
     if v.shape[0] != x.shape[1]:
         raise ValueError(f"x has rows of {x.shape[1]} scores but v has {v.shape[0]} values; pass one value per score")
+    check_length("v", len(v))
     check_launch(x=x, v=v)
     check_block("block", block)
     o = torch.empty(x.shape[0], dtype=x.dtype, device=x.device)

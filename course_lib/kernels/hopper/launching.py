@@ -12,7 +12,8 @@ from course_lib.kernels.hopper.descriptors import descriptor_kernel
 from course_lib.kernels.hopper.pointers import pointer_kernel
 from course_lib.kernels.hopper.rungs import RUNGS, TILINGS, Rung, Tiling
 from course_lib.kernels.hopper.specialised import specialised_kernel
-from course_lib.kernels.launching import check_block, check_launch, launch
+from course_lib.kernels.launching import check_block, check_launch, check_length, launch
+from course_lib.kernels.tile_counter import tile_counter
 
 SIZES = (16, 32, 64, 128)
 _L2_BYTES = 10e6  # of the 60 MB of an H200, what K and V of a group of heads may take: chosen in short runs
@@ -37,6 +38,8 @@ def forward(
     checks.causal_mask(causal, causal_offset)
     (b, h, n_q, d), (h_k, n_k) = q.shape, k.shape[1:3]
     checks.one_of("the head size", d, SIZES)
+    check_length("q", n_q)
+    check_length("k", n_k)
     for block in rung.blocks[d > 64]:
         check_block("rung.blocks", block)
     checks.one_of("rung.num_warps", rung.num_warps[d > 64], (1, 2, 4, 8, 16))
@@ -159,7 +162,7 @@ def launch_specialised(
         specialised_kernel, (min(tiles, runtime.multiprocessors(q.device)),),
         descriptor(q, 64, block_d), descriptor(k, tiling.block_n, block_d), descriptor(v, tiling.block_n, block_d),
         descriptor(o, 64, block_d), L,
-        torch.zeros(1, dtype=torch.int32, device=q.device), b * h, h, h // h_k, heads_at_once(b * h, k[0, 0], h // h_k),
+        tile_counter(q.device), b * h, h, h // h_k, heads_at_once(b * h, k[0, 0], h // h_k),
         n_q, n_k, offset, scale * math.log2(math.e), BLOCK_D=block_d, BLOCK_N=tiling.block_n, CONSUMERS=tiling.consumers,
         STAGES=tiling.stages, CAUSAL=causal, IN_FLIGHT=rung.in_flight, PING_PONG=rung.ping_pong, num_warps=4,
     )  # fmt: skip

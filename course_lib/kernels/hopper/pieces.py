@@ -61,6 +61,7 @@ def _add(ring, sums_ptr, tiles, ROWS: gl.constexpr, COLS: gl.constexpr):
     total = gl.zeros([ROWS, COLS], gl.float32, layout=layout)
     for n in range(tiles):
         x = ring.wait(n, ROWS, COLS).load(layout)
+        fence_async_shared()  # TMA writes the next tile here: it must not overtake the threads' own loads
         ring.release(n)
         total += x.to(gl.float32)
     cols = gl.arange(0, COLS, layout=gl.SliceLayout(0, layout))

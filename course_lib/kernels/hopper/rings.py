@@ -53,7 +53,8 @@ class Ring:
 
     @gluon.jit
     def release(self, n):
-        """Consumer: done with tile n."""
+        """Consumer: done with tile n. wgmma reads as TMA writes, asynchronously; after loads of the threads' own,
+        ``fence_async_shared`` comes first."""
         mbarrier.arrive(self.empty.index(n % self.SLOTS), count=1)
 
 

@@ -9,6 +9,7 @@ so that nothing has to be added atomically.
 
 from course_lib.kernels.portable.backward import launch_backward
 from course_lib.kernels.portable.forward import launch_forward
+from course_lib.kernels.portable.rows import FARTHEST_ROWS
 from course_lib.kernels.portable.tiles import blocks_of
 
-__all__ = ["blocks_of", "launch_backward", "launch_forward"]
+__all__ = ["FARTHEST_ROWS", "blocks_of", "launch_backward", "launch_forward"]

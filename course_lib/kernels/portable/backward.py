@@ -4,16 +4,16 @@ import torch
 
 from course_lib.kernels import LOG2E, tl, triton
 from course_lib.kernels.launching import launch
-from course_lib.kernels.portable.rows import LENGTHS, _capped, _elements, _place, _rows, _store_rows
+from course_lib.kernels.portable.rows import FARTHEST_ROWS, LENGTHS, _capped, _elements, _place, _rows, _store_rows
 from course_lib.kernels.portable.tiles import blocks_of, constants_of, strides_in_units
 
 
 @triton.jit(do_not_specialize=LENGTHS)
 def delta_kernel(
     o_ptr, do_ptr, dL_ptr, D_ptr, o_b, o_h, o_n, do_b, do_h, do_n, heads, n_q,
-    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, UNIT: tl.constexpr,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, UNIT: tl.constexpr, OF_L: tl.constexpr,
 ):  # fmt: skip
-    """D = rowsum(dO ∘ O) (Algorithm 2, line 4), less the gradient of L, which acts on the same place."""
+    """D = rowsum(dO ∘ O) (Algorithm 2, line 4), less the gradient of L, if there is one: it acts on the same place."""
     o_b, o_h, o_n = _elements(o_b, o_h, o_n, UNIT)
     do_b, do_h, do_n = _elements(do_b, do_h, do_n, UNIT)
     block, head = _place(n_q, BLOCK_M)
@@ -23,7 +23,9 @@ def delta_kernel(
     o = _rows(o_ptr + b * o_b + h * o_h, start_m, BLOCK_M, n_q, o_n, D, BLOCK_D, True).to(tl.float32)
     do = _rows(do_ptr + b * do_b + h * do_h, start_m, BLOCK_M, n_q, do_n, D, BLOCK_D, True).to(tl.float32)
     at = head * n_q + rows
-    delta = tl.sum(o * do, 1) - tl.load(dL_ptr + at, mask=rows < n_q, other=0.0)
+    delta = tl.sum(o * do, 1)
+    if OF_L:
+        delta -= tl.load(dL_ptr + at, mask=rows < n_q, other=0.0)
     tl.store(D_ptr + at, delta, mask=rows < n_q)
 
 
@@ -42,7 +44,7 @@ def _key_value_blocks(
             delta = tl.where(-float("inf") < L, delta, 0.0)  # what comes back to a row that saw no key is dropped
         else:
             L, delta = tl.load(L_ptr + rows), tl.load(D_ptr + rows)
-        s, tanh = _capped(
+        s, slope = _capped(
             tl.dot(k, tl.trans(q), input_precision=PRECISION), scale, softcap, SOFTCAP
         )  # [BLOCK_N, BLOCK_M]
         p = tl.exp2(s - (L * LOG2E)[None, :])
@@ -53,7 +55,7 @@ def _key_value_blocks(
         dp = tl.dot(v, tl.trans(do), input_precision=PRECISION)  # dPᵀ = V dOᵀ
         ds = p * (dp - delta[None, :])
         if SOFTCAP:
-            ds = ds * (1 - tanh * tanh)
+            ds = ds * slope
         dk = tl.dot(ds.to(q.dtype), q, dk, input_precision=PRECISION)  # dK = dSᵀ Q, scaled at the end
     return dk, dv
 
@@ -117,7 +119,7 @@ def _query_blocks(
         keys = start + tl.arange(0, BLOCK_N)
         k = _rows(k_ptr, start, BLOCK_N, n_k, k_n, D, BLOCK_D, MASKED)  # [BLOCK_N, BLOCK_D]
         v = _rows(v_ptr, start, BLOCK_N, n_k, v_n, D, BLOCK_D, MASKED)
-        s, tanh = _capped(tl.dot(q, tl.trans(k), input_precision=PRECISION), scale, softcap, SOFTCAP)
+        s, slope = _capped(tl.dot(q, tl.trans(k), input_precision=PRECISION), scale, softcap, SOFTCAP)
         p = tl.exp2(s - L[:, None])  # [BLOCK_M, BLOCK_N]
         if MASKED:
             seen = keys[None, :] < n_k
@@ -126,7 +128,7 @@ def _query_blocks(
             p = tl.where(seen, p, 0.0)
         ds = p * (tl.dot(do, tl.trans(v), input_precision=PRECISION) - delta[:, None])
         if SOFTCAP:
-            ds = ds * (1 - tanh * tanh)
+            ds = ds * slope
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision=PRECISION)  # dQ = dS K, scaled at the end
     return dq
 
@@ -176,11 +178,12 @@ def query_gradient_kernel(
 
 
 def launch_backward(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, L: torch.Tensor, do: torch.Tensor, dL: torch.Tensor,
-    causal: bool, offset: int, scale: float, softcap: float,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, L: torch.Tensor, do: torch.Tensor,
+    dL: torch.Tensor | None, causal: bool, offset: int, scale: float, softcap: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    """(dq, dk, dv): three kernels, for D, for dK and dV, for dQ."""
-    do, dL = (x if x.stride(-1) == 1 else x.contiguous() for x in (do, dL.contiguous()))
+    """(dq, dk, dv): three kernels, for D, for dK and dV, for dQ. ``dL`` None: nothing was made of L."""
+    if do.stride(3) != 1 or do.stride(2) >= FARTHEST_ROWS:
+        do = do.contiguous()
     (b, h, n_q, d), (_, h_k, n_k, _) = q.shape, k.shape
     dq, dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
     if q.numel() == 0 or k.numel() == 0:
@@ -189,8 +192,9 @@ def launch_backward(
     delta, constants = torch.empty_like(L), constants_of(q, causal, softcap)
     unit, strides = strides_in_units(o, do)
     launch(
-        delta_kernel, (triton.cdiv(n_q, 64) * b * h,), o, do, dL, delta, *strides, h, n_q,
-        D=d, BLOCK_M=64, BLOCK_D=constants["BLOCK_D"], UNIT=unit,
+        delta_kernel, (triton.cdiv(n_q, 64) * b * h,), o, do,
+        L if dL is None else dL.contiguous(), delta, *strides, h, n_q,
+        D=d, BLOCK_M=64, BLOCK_D=constants["BLOCK_D"], UNIT=unit, OF_L=dL is not None,
     )  # fmt: skip
     numbers = [h // h_k, n_q, n_k, offset, scale, softcap]
     unit, strides = strides_in_units(q, k, v, do, dk, dv)

@@ -2,6 +2,7 @@
 
 from course_lib.kernels import LOG2E, tl, triton
 
+FARTHEST_ROWS = 2**24  # elements from a row to the next: a block of 128 rows is then within 2^31
 LENGTHS = ["n_q", "n_k", "offset"]  # a new length does not compile anew
 
 
@@ -28,8 +29,9 @@ def _store_rows(ptr, x, start, BLOCK: tl.constexpr, n, stride, D: tl.constexpr, 
 @triton.jit
 def _elements(b, h, n, UNIT: tl.constexpr):
     """Strides in elements. They are passed in units of 16 bytes where all allow it: the compiler looks for multiples of
-    16 elements, does not find one in 40, and would load 2 bytes at a time."""
-    return b * UNIT, h * UNIT, n * UNIT
+    16 elements, does not find one in 40, and would load 2 bytes at a time. Those of batch and head may be 2^31 elements
+    and more; rows lie less than FARTHEST_ROWS apart, so offsets within a block fit 32 bits."""
+    return tl.cast(b, tl.int64) * UNIT, tl.cast(h, tl.int64) * UNIT, n * UNIT
 
 
 @triton.jit
@@ -41,9 +43,23 @@ def _place(n, BLOCK: tl.constexpr):
 
 @triton.jit
 def _capped(s, scale, softcap, SOFTCAP: tl.constexpr):
-    """Scores times log2 e; with a softcap, cap · tanh(s / cap), and tanh itself for the gradient."""
+    """(Scores times log2 e, their slope): with a softcap cap · tanh(s / cap) and 1 - tanh²(s / cap), else s and 1.
+
+    1 - 2 / (e^{2x} + 1) has an absolute error of 6e-8, which multiplied by a large cap hides small scores. Below 5/8 an odd
+    polynomial serves instead (Cephes, ``tanhf``), of which x is a factor: cap · x is the score itself, whatever the cap.
+    """
     if SOFTCAP:
-        tanh = 1 - 2 / (tl.exp2(s * (2 * LOG2E * scale / softcap)) + 1)
-        return tanh * (softcap * LOG2E), tanh
+        x = s * (scale / softcap)
+        near = tl.minimum(tl.abs(x), 0.625)
+        z = near * near
+        ratio = -5.70498872745e-3 * z + 2.06390887954e-2
+        ratio = ((ratio * z - 5.37397155531e-2) * z + 1.33314422036e-1) * z - 3.33332819422e-1
+        ratio = ratio * z + 1  # tanh(x) / x
+        e = tl.exp2(tl.abs(x) * (-2 * LOG2E))
+        rest = 2 * e / (1 + e)  # 1 - tanh|x|
+        far = tl.where(x < 0, rest - 1, 1 - rest)
+        small = tl.abs(x) < 0.625
+        capped = tl.where(small, s * (scale * LOG2E) * ratio, far * (softcap * LOG2E))
+        return capped, tl.where(small, 1 - z * ratio * ratio, rest * (2 - rest))
     else:
-        return s * (scale * LOG2E), s
+        return s * (scale * LOG2E), 1.0

@@ -1,0 +1,255 @@
+"""Launches again at a few microseconds of the host's time: what a launcher did once is noted, and repeated on other addresses.
+
+A launch through Triton costs the host some 35 µs: its binder looks at each argument, finds the compiled kernel by their
+types, and makes a descriptor for each tensor that TMA reads. All of that depends on shapes, strides and numbers, none of
+it on what the tensors hold. So ``Replayed`` runs a launcher as it is the first time and notes which tensors it made and
+what it launched; from then on it allocates those tensors and hands addresses to the compiled kernels:
+
+    forward = Replayed(launch_forward, (causal, offset))  # launch_forward(q, k, v, causal, offset) -> (o, L)
+    o, L = forward(kinds(q, k, v), (q, k, v))
+
+What a launcher computes with torch between its launches (a copy, a fill) cannot be repeated so: a call in which it does
+is noted as such, and always made anew. So is every call under a Triton whose launcher this module does not know.
+"""
+
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course_lib.kernels import triton
+from course_lib.kernels.tile_counter import tile_counter
+
+KNOWN = ("3.6.", "3.7.")  # versions of Triton
+MOST = 4096  # calls that are remembered, and maps of a tensor: then all are forgotten, and found again as they come
+_noted = threading.local()
+
+
+def kinds(*tensors: torch.Tensor) -> tuple[Any, ...]:
+    """All that a launch depends on, besides its numbers; equal for tensors that can be exchanged for one another."""
+    found: list[Any] = [(x.shape, x.stride(), x.dtype, x.device, x.data_ptr() & 15) for x in tensors]
+    if tensors[0].dtype == torch.float32:
+        found.append(torch.backends.cuda.matmul.fp32_precision)  # how it is multiplied
+    return tuple(found)
+
+
+class Replayed:
+    """A launcher, ``function(*tensors, *options)`` -> tensors, whose launches are repeated where it was called alike before.
+
+    Safe for threads, streams and CUDA graphs; memory may move, as no address outlives a call.
+    """
+
+    def __init__(self, function: Callable[..., tuple[torch.Tensor, ...]], options: tuple[Any, ...]) -> None:
+        self.function = function
+        self.options = options
+        self.tapes: dict[Any, _Tape] = {}
+
+    def __call__(self, kind: Any, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
+        """``kind``: what ``kinds`` says of the tensors, or that part of it in which calls of this launcher differ."""
+        tape = self.tapes.get(kind)
+        if tape is None:
+            return self._first(kind, tensors)
+        if not tape.repeatable or _hooked():
+            return self.function(*tensors, *self.options)
+        return tape(tensors)
+
+    def _first(self, kind: Any, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
+        tape = _Tape(tensors)
+        if tape.repeatable and torch.cuda.is_current_stream_capturing():
+            return self.function(*tensors, *self.options)
+        result = tape.note(self.function, self.options) if tape.repeatable else self.function(*tensors, *self.options)
+        if len(self.tapes) >= MOST:
+            self.tapes.clear()
+        self.tapes[kind] = tape
+        return result
+
+
+def note(kernel: Any, compiled: Any, grid: tuple[int, ...], args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """For ``launch``: tell who is noting, if anyone is, what was launched."""
+    tape = getattr(_noted, "tape", None)
+    if tape is not None:
+        tape.add(kernel, compiled, grid, args, options)
+
+
+def _hooked() -> bool:
+    """Whether a profiler wants to hear of launches from Triton."""
+    enter, leave = triton.knobs.runtime.launch_enter_hook, triton.knobs.runtime.launch_exit_hook
+    return bool(getattr(enter, "calls", enter) or getattr(leave, "calls", leave))
+
+
+class _Tape:
+    """The tensors that a launcher made, and its launches, each argument by its place: an input, one of those made, a counter."""
+
+    COUNTER = -1
+
+    def __init__(self, tensors: Sequence[torch.Tensor | None]) -> None:
+        # Objects of their own: a caller may pass one tensor as several arguments.
+        self.tensors = [None if x is None else x.detach() for x in tensors]
+        self.device = next(x.device for x in self.tensors if x is not None)
+        self.index = self.device.index
+        aligned = not any(
+            x.data_ptr() % 16 for x in self.tensors if x is not None
+        )  # as what is made on the way will be
+        self.repeatable = aligned and self.device.type == "cuda" and triton.__version__.startswith(KNOWN)
+        self.launches: list[_Launch] = []
+        self.made: list[tuple[Any, ...]] = []
+        self.results: list[int] = []
+        self.counts = False
+
+    # --- the first call ---
+
+    def note(self, function: Callable[..., tuple[torch.Tensor, ...]], options: tuple[Any, ...]) -> Any:
+        inputs, self.counter = len(self.tensors), tile_counter(self.device)
+        _noted.tape = self
+        try:
+            with torch.cuda.device(self.device), _Watched(self):
+                result = function(*self.tensors, *options)
+        finally:
+            _noted.tape = None
+        places = [self.place(x) for x in result]
+        self.repeatable &= None not in places
+        self.results = [place for place in places if place is not None]
+        made = [x for x in self.tensors[inputs:] if x is not None]
+        self.made = [(x.shape, x.stride(), {"dtype": x.dtype, "device": x.device}) for x in made]
+        self.repeatable &= all(x.device == self.device for x in self.tensors if x is not None)
+        del self.tensors, self.counter
+        return result
+
+    def add(
+        self, kernel: Any, compiled: Any, grid: tuple[int, ...], args: tuple[Any, ...], options: dict[str, Any]
+    ) -> None:
+        bound = dict(zip(kernel.arg_names, args)) | options
+        try:
+            launch = _Launch(compiled, grid, [bound[name] for name in kernel.arg_names], self.place)
+        except (AttributeError, KeyError, LookupError):
+            self.repeatable = False
+            return
+        self.launches.append(launch)
+
+    def place(self, x: torch.Tensor) -> int | None:
+        """Which of the tensors x is, or is a view of from its first element on; None if that is not certain."""
+        if x is self.counter:
+            self.counts = True
+            return self.COUNTER
+        for i, known in enumerate(self.tensors):
+            if known is x:
+                return i
+        places = [i for i, known in enumerate(self.tensors) if known is not None and known.data_ptr() == x.data_ptr()]
+        return places[0] if len(places) == 1 else None
+
+    # --- every other ---
+
+    def __call__(self, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
+        if torch.cuda.current_device() != self.index:
+            with torch.cuda.device(self.device):
+                return self(tensors)
+        everything = [*tensors, *[torch.empty_strided(shape, strides, **how) for shape, strides, how in self.made]]
+        addresses = [0 if x is None else x.data_ptr() for x in everything]
+        if self.counts:
+            counter = tile_counter(self.device)
+            addresses.append(counter.data_ptr())  # at COUNTER
+        stream = torch._C._cuda_getCurrentRawStream(self.index)
+        for launch in self.launches:
+            launch(stream, addresses)
+        return tuple([everything[place] for place in self.results])  # type: ignore[misc]
+
+
+_EMPTY = {torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided, torch.ops.aten.new_empty}
+
+
+class _Watched(TorchDispatchMode):
+    """Adds each tensor that torch makes without numbers to the tape; anything else than that and views cannot be repeated."""
+
+    def __init__(self, tape: _Tape) -> None:
+        super().__init__()
+        self.tape = tape
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if function.overloadpacket in _EMPTY:
+            self.tape.tensors.append(result)
+        elif not function.is_view:
+            self.tape.repeatable = False
+        return result
+
+
+class _Launch:
+    """A compiled kernel with all its arguments but the addresses; called with a stream and addresses, it launches.
+
+    Triton's launcher takes the grid, the stream, what the compiler found out, and then the kernel's arguments, a descriptor as
+    TMA's map, shape and strides: in 3.6 one after another, from 3.7 on as a list at the end.
+    """
+
+    def __init__(
+        self, compiled: Any, grid: tuple[int, ...], args: list[Any], place: Callable[[Any], int | None]
+    ) -> None:
+        launcher = compiled.run
+        if launcher.global_scratch_size or launcher.profile_scratch_size:
+            raise LookupError("it wants memory of its own")
+        described = iter(compiled.metadata.tensordesc_meta or ())
+        values: list[Any] = []
+        self.pointers: list[tuple[int, int]] = []
+        self.maps: list[tuple[int, int, _Maps]] = []
+        for x in args:
+            tensor = getattr(x, "base", x)
+            if not isinstance(tensor, torch.Tensor):
+                values.append(x)
+                continue
+            found = place(tensor)
+            if found is None:
+                raise LookupError("a tensor that is neither an input nor made on the way")
+            if tensor is x:
+                self.pointers.append((len(values), found))
+                values.append(0)
+            else:
+                self.maps.append((len(values), found, _Maps(x, next(described))))
+                values += [None, *x.shape, *x.strides]
+        launch = launcher.launch
+        if self.maps:  # Triton's wrapper makes the maps anew each time: what it wraps
+            launch = inspect.getclosurevars(launch).nonlocals["launcher"]
+        start = [*(*grid, 1, 1)[:3], None, compiled.function, launcher.launch_cooperative_grid, launcher.launch_pdl]
+        no_hooks, no_scratch = [None, None, None], [None, None]  # the first of three is what hooks would be told
+        if hasattr(launcher, "kernel_signature"):
+            start += [compiled.packed_metadata, *no_hooks, *no_scratch]
+            self.start = [*start, launcher.arg_annotations, launcher.kernel_signature]
+            self.launch = lambda start, values: launch(*start, values)
+        else:
+            self.start = [*start, *no_scratch, compiled.packed_metadata, *no_hooks]
+            self.launch = lambda start, values: launch(*start, *values)
+        self.values = values
+
+    def __call__(self, stream: int, addresses: list[int]) -> None:
+        start, values = self.start.copy(), self.values.copy()  # another thread may be launching, too
+        start[3] = stream
+        for at, place in self.pointers:
+            values[at] = addresses[place]
+        for at, place, maps in self.maps:
+            values[at] = maps[addresses[place]]
+        self.launch(start, values)
+
+
+class _Maps(dict[int, Any]):
+    """TMA's map of a tensor by its address, made when it is new; the shape, strides and block are those of a descriptor.
+
+    A map holds nothing else, so it is right for whatever lies at the address later.
+    """
+
+    def __init__(self, descriptor: Any, meta: Any) -> None:
+        super().__init__()
+        names = ("shape", "strides", "padding", "round_f32_to_tf32")
+        self.like = {name: getattr(descriptor, name, False) for name in names}
+        self.meta = meta
+
+    def __missing__(self, address: int) -> Any:
+        from triton.backends.nvidia.driver import make_tensordesc_arg
+
+        tensor = SimpleNamespace(data_ptr=lambda: address)
+        made = make_tensordesc_arg(SimpleNamespace(base=tensor, **self.like), self.meta)[0]
+        if len(self) >= MOST:
+            self.clear()
+        self[address] = made
+        return made
