@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from IPython import get_ipython
 
 from course_lib.exercises import compiling, progress_file
-from course_lib.exercises.base import Case, Exercise, differs
+from course_lib.exercises.base import Case, Exercise
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.definitions import definitions
 from course_lib.exercises.diagnosis import diagnose
+from course_lib.exercises.differences import differs
 from course_lib.exercises.forked_process import Failure, Outcome, outcomes
 
 LONGEST = 300  # characters of one argument in a message
@@ -31,6 +32,16 @@ class Report(NamedTuple):
     details: tuple[str, ...] = ()
     diagnosis: str = ""
     printed: str = ""
+
+    @classmethod
+    def of(cls, data: Any) -> "Report":
+        """Of the plain data of one. Raises ValueError for what is none."""
+        try:
+            exercise, status, passed, failed, details, diagnosis, printed = data
+            lines = [tuple(str(x) for x in part) for part in (passed, details)]
+        except TypeError as error:
+            raise ValueError(f"not the data of a report: {error}") from None
+        return cls(str(exercise), str(status), lines[0], str(failed), lines[1], str(diagnosis), str(printed))
 
     def __repr__(self) -> str:
         if self.status == "not attempted":

@@ -4,7 +4,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from course_lib.exercises.base import Case, Exercise, differs
+from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.differences import differs
 from course_lib.exercises.forked_process import Failure, Outcome, outcomes
 
 
