@@ -143,30 +143,6 @@ def test_no_memory_no_end() -> None:
     assert fresh_process.sent(fails, seconds=20.0) == ((1,), "its process ended with exit code 1")
 
 
-def test_only_what_is_needed_is_run() -> None:
-    page = [
-        "from math import exp as e\n%matplotlib inline\nraise RuntimeError",
-        "def f(x, y: Kind = LIMIT):\n    return g(x)",
-        "for LIMIT in (1, 2):\n    pass",
-        "LIMIT += 1; Kind = int; other = 1 / 0",
-        "def g(x):\n    return e(x) + f.__defaults__[0]",
-        "def f(x, y: Kind = LIMIT):\n    return g(x)",
-        "no python",
-        "h = [missing]",
-        "def k():\n    rows = [x for x in h]\n    return rows",
-        "for x in (1, 2):\n    rows = 1 / 0",
-        "def m():\n    break",
-    ]
-    space, errors = definitions(page, ["f", "k", "m"])
-    assert space["f"](0) == 1 + 3
-    assert not {"other", "rows", "x"} & {*space, *errors}  # k's rows and x are its own
-    assert errors == {
-        "h": "NameError: name 'missing' is not defined (cell 8)",
-        "m": "SyntaxError: 'break' outside loop (<code cell 11>, line 2) (cell 11)",
-    }
-    assert "k" in space
-
-
 def test_on_a_gpu_the_page_is_read_again_in_another_process(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "p.json"))
     monkeypatch.setattr(course_exercises.runtime, "lane", lambda: "GPU")
