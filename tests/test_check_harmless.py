@@ -143,13 +143,11 @@ def closes_all():
     return 1
 
 
-def writes_everywhere():
-    for descriptor in range(3, 200):
-        try:
-            if os.readlink(f"/proc/self/fd/{descriptor}").startswith("pipe:"):
-                os.write(descriptor, b"\xff" * 64)
-        except OSError:
-            continue
+def writes_nonsense():
+    frame = sys._getframe()
+    while frame.f_code is not apart.send.__code__:
+        frame = frame.f_back
+    os.write(frame.f_locals["writer"], b"\xff" * 64)
     return 1
 
 
@@ -186,7 +184,7 @@ def fails_to_say_what():
         (deaf, "did not end within 1 second"),
         (stopped, "did not end within 1 second"),
         (closes_all, "exit code 1"),
-        (writes_everywhere, "cannot be read"),
+        (writes_nonsense, "cannot be read"),
         (all_memory, "MemoryError"),
         (all_disk, "File too large"),
         (lambda: input("?"), "EOFError"),
@@ -342,7 +340,7 @@ def test_any_two_values_differ_in_words_and_travel_as_data() -> None:
         if not isinstance(found, float) or found == found:
             assert not differs(found, back, 0.0), found
     assert differs(10**400, 1.0, 1e-5)
-    assert "a sparse tensor came back" in differs(torch.ones(2).to_sparse(), torch.ones(2), 1e-5)
+    assert "a sparse_coo tensor came back" in differs(torch.ones(2).to_sparse(), torch.ones(2), 1e-5)
     assert "meta tensor came back" in differs(torch.ones(1, device="meta"), 1.0, 1e-5)
     assert "came back; return a whole number" in differs(np.ones(3), 1, 1e-5)
     assert not differs(torch.ones(2, dtype=torch.float8_e5m2), torch.ones(2), 1e-5)
@@ -384,7 +382,7 @@ def forges(path):
     daemon(path)
     yield Pair(1.0, 2.0)
     yield Hostile()
-    writes_everywhere()
+    writes_nonsense()
     time.sleep(60)
 
 
