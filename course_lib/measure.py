@@ -18,10 +18,18 @@ T = TypeVar("T")
 
 
 def progress(items: Iterable[T], label: str) -> Iterable[T]:
-    """Iterate with a progress bar that is gone when done."""
+    """Iterate with a progress bar that is gone when done, and leaves no text among a cell's outputs."""
     from tqdm.auto import tqdm
+    from tqdm.notebook import tqdm_notebook
 
-    return tqdm(items, desc=label, leave=False)
+    if not issubclass(tqdm, tqdm_notebook):
+        return tqdm(items, desc=label, leave=False)
+    from IPython.display import display
+
+    bar = tqdm(items, desc=label, leave=False, display=False)
+    view = "application/vnd.jupyter.widget-view+json"
+    display({view: {"model_id": bar.container.model_id, "version_major": 2, "version_minor": 0}}, raw=True)
+    return bar
 
 
 def max_error(x: torch.Tensor, oracle: torch.Tensor) -> float:

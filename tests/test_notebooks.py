@@ -5,6 +5,7 @@ import re
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from course_lib import notebooks, slides
 from course_lib.exercises import cells as exercise_cells
@@ -136,6 +137,14 @@ SAMPLE = {
     "progress": "from course_lib.measure import progress\nfor _ in progress(range(3), 'waiting'):\n    pass",
     "time": "import time\nprint(time.perf_counter_ns())",
 }
+
+
+def test_a_progress_bar_is_nothing_that_a_strict_comparison_sees() -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SAMPLE["progress"] + "\nprint('done')")])
+    NotebookClient(notebook, store_widget_state=False).execute()
+    bar, text = notebook.cells[0].outputs
+    assert list(bar.data) == ["application/vnd.jupyter.widget-view+json"]  # nbval passes over it
+    assert text.text == "done\n"
 
 
 def test_a_second_refresh_changes_nothing_and_live_widgets_become_pictures(tmp_path) -> None:
