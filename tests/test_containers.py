@@ -46,12 +46,12 @@ def test_the_devcontainer_builds_the_same_image() -> None:
     settings = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
     assert (ROOT / ".devcontainer" / settings["build"]["dockerfile"]).resolve() == ROOT / "Dockerfile"
     assert f"WORKDIR {settings['workspaceFolder']}\n" in DOCKERFILE
-    assert settings["postCreateCommand"] == "make setup"
+    assert settings["postCreateCommand"] == "make work"
 
 
 def test_what_no_image_needs_is_left_out() -> None:
     ignored = (ROOT / ".dockerignore").read_text().split()
-    assert {".git", ".venv*", "**/node_modules", ".progress.json"} <= set(ignored)
+    assert {".git", ".venv*", "**/node_modules", ".progress.json", "work"} <= set(ignored)
     assert (
         shutil.which("git") is None
         or not subprocess.run(
