@@ -76,7 +76,7 @@ def test_lecture_06_counts_the_writes_of_both_orders(browser, lab) -> None:
     page.close()
 
 
-@pytest.mark.parametrize("folder, changed", [("work", 0), ("notebooks", 1)])
+@pytest.mark.parametrize(("folder", "changed"), [("work", 0), ("notebooks", 1)])
 def test_a_page_of_the_students_copy_is_opened_and_not_changed(browser, lab, folder, changed) -> None:
     """The originals are: JupyterLab writes the kernel's version into them."""
     address, token = lab
