@@ -5,7 +5,7 @@ import random
 import statistics
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -24,12 +24,18 @@ def progress(items: Iterable[T], label: str) -> Iterable[T]:
 
     if not issubclass(tqdm, tqdm_notebook):
         return tqdm(items, desc=label, leave=False)
+    return _in_notebook(tqdm(items, desc=label, leave=False, display=False))
+
+
+def _in_notebook(bar: Any) -> Iterator[Any]:
     from IPython.display import display
 
-    bar = tqdm(items, desc=label, leave=False, display=False)
-    view = "application/vnd.jupyter.widget-view+json"
-    display({view: {"model_id": bar.container.model_id, "version_major": 2, "version_minor": 0}}, raw=True)
-    return bar
+    view = {"model_id": bar.container.model_id, "version_major": 2, "version_minor": 0}
+    shown = display({"application/vnd.jupyter.widget-view+json": view}, raw=True, display_id=True)
+    try:
+        yield from bar
+    finally:
+        shown.update({}, raw=True)  # a page that is saved and opened again would miss the bar
 
 
 def max_error(x: torch.Tensor, oracle: torch.Tensor) -> float:
