@@ -3,6 +3,7 @@
 import math
 import random
 import statistics
+import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,12 +20,14 @@ T = TypeVar("T")
 
 def progress(items: Iterable[T], label: str) -> Iterable[T]:
     """Iterate with a progress bar that is gone when done, and leaves no text among a cell's outputs."""
-    from tqdm.auto import tqdm
-    from tqdm.notebook import tqdm_notebook
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if not hasattr(shell, "kernel"):
+        from tqdm import tqdm
 
-    if not issubclass(tqdm, tqdm_notebook):
         return tqdm(items, desc=label, leave=False)
-    return _in_notebook(tqdm(items, desc=label, leave=False, display=False))
+    from tqdm.notebook import tqdm as notebook_tqdm
+
+    return _in_notebook(notebook_tqdm(items, desc=label, leave=False, display=False))
 
 
 def _in_notebook(bar: Any) -> Iterator[Any]:

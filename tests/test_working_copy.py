@@ -83,7 +83,7 @@ def test_alternative_texts_describe_what_is_drawn_and_tell_no_result(path) -> No
 def test_a_page_is_what_jupyterlab_would_make_of_it() -> None:
     page = json.loads(working_copy.student_page(LECTURES[0]))
     spec = KernelSpecManager().get_kernel_spec("python3")
-    assert page["metadata"]["language_info"] == IPythonKernel().language_info
+    assert page["metadata"]["language_info"] == IPythonKernel.language_info
     assert page["metadata"]["kernelspec"] == {
         "display_name": spec.display_name, "language": spec.language, "name": "python3"
     }  # fmt: skip
