@@ -1,6 +1,7 @@
 # The course in a container: Python, CPU PyTorch, Triton's interpreter, a user without rights.
 #   docker build --build-arg TORCH_INDEX=<the CPU index that PyTorch's install page names> -t flash-attention-course .
-#   docker run --rm -p 127.0.0.1:8888:8888 flash-attention-course
+#   docker run --rm -p 127.0.0.1:8888:8888 -v flash-attention-work:/course/work flash-attention-course
+# The volume keeps the student's own copy of the lectures.
 FROM python:3.12-slim
 
 # A compiler for the C++ rung of lecture 09, make for the commands of the README: any version of Debian's will do.
@@ -9,7 +10,7 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends g++ make \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 1000 student \
-    && install --directory --owner=student /course
+    && install --directory --owner=student /course /course/work
 
 USER 1000
 WORKDIR /course

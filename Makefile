@@ -48,10 +48,22 @@ $(READY): pyproject.toml requirements.lock | $(PYTHON)
 .PHONY: setup
 setup: $(READY)  ## make .venv with the locked packages (lab and test do this by themselves)
 
+# Threads of several open lectures on few cores: one that waits lets the others work.
+JUPYTERLAB = echo "JupyterLab opens at $(1)/00_start_here.ipynb; stop it with Ctrl+C" && OMP_WAIT_POLICY=passive \
+	$(PYTHON) -m jupyterlab --ip=127.0.0.1 --LabApp.app_settings_dir="$(CURDIR)/.jupyter" \
+	--LabApp.default_url=/lab/tree/$(1)/00_start_here.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
+
 .PHONY: lab
-lab: $(READY)  ## open JupyterLab at the first lecture
-	@echo "JupyterLab opens at notebooks/00_start_here.ipynb; stop it with Ctrl+C"
-	@$(PYTHON) -m jupyterlab --ip=127.0.0.1 --LabApp.app_settings_dir="$(CURDIR)/.jupyter" --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
+lab: work  ## open JupyterLab at the first lecture, in your own copy: work/
+	@$(call JUPYTERLAB,work)
+
+.PHONY: work
+work: $(READY)  ## make or renew your own copy of the lectures (lab does); FRESH=05 puts a new 05 beside one that you changed
+	@$(PYTHON) -m course_lib.working_copy work $(if $(FRESH),--fresh "$(FRESH)")
+
+.PHONY: edit
+edit: $(READY)  ## open JupyterLab at the originals, with outputs, notes and answers: for authors
+	@$(call JUPYTERLAB,notebooks)
 
 .PHONY: present
 present: $(READY)  ## a lecture as live slides in JupyterLab, with your notes: make present L=05
@@ -80,7 +92,7 @@ test-grid: $(READY)  ## the kernels over the full grid of shapes, blocks and inp
 	@COURSE_FULL_GRID=1 $(TEST) tests/test_kernels_attention.py
 
 .PHONY: student
-student: $(READY)  ## copy the course without outputs, solutions and tests, for handing out: make student DIR=folder
+student: $(READY)  ## copy the course without outputs, notes, answers, solutions and tests, for handing out: make student DIR=folder
 	@$(PYTHON) -m course_lib.exercises student "$(or $(DIR),student)"
 
 .PHONY: grade

@@ -95,10 +95,12 @@ def order_in_loop(program: str) -> str:
     Raises ValueError if no loop has both.
     """
     checks.text("program", program)
-    # From a label to the jump back to it.
-    loops = re.findall(r"(?s)(?=\n\.(L_x_\d+):(.*?)BRA `\(\.\1\))", program)
-    loops += re.findall(r"(?s)(?=\n(\$L__\w+):(.*?)\bbra(?:\.uni)?\s+\1;)", program)
-    bodies = [body for _, body in loops if re.search("EX2|ex2", body) and re.search(r"GMMA|wgmma\.mma", body)]
+    labels = {found[1]: found.end() for found in re.finditer(r"\n(\.L_x_\d+|\$L__\w+):", program)}
+    jumps = re.finditer(r"BRA `\((\.L_x_\d+)\)|\bbra(?:\.uni)?\s+(\$L__\w+);", program)
+    loops = [
+        program[labels.get(jump[1] or jump[2], len(program)) : jump.start()] for jump in jumps
+    ]  # '' unless it is back
+    bodies = [body for body in loops if re.search("EX2|ex2", body) and re.search(r"GMMA|wgmma\.mma", body)]
     if not bodies:
         raise ValueError(
             "program has no loop with wgmma and powers of two; pass PTX or machine code of a kernel for sm_90"

@@ -13,6 +13,7 @@ import json
 import os
 import pickle
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course_lib import assembly, checks, data, forge, runtime
+from course_lib import assembly, checks, data, forge, measure, runtime
 from course_lib.assembly import CompileError
 
 ARCHITECTURES = {80: "A100", 90: "H100 and H200"}
@@ -33,7 +34,8 @@ class Compiled(NamedTuple):
     warp_grid: how the warps share a product on tensor cores, '4×1' for four times the rows; '' without tensor cores.
     load_bytes: the widths of a thread's loads from HBM, bytes, widest first. instructions: how often each opcode of PTX
     stands in the program. serialised_wgmma: the assembler put a wait after each wgmma, because something else touches
-    the registers of one that is under way.
+    the registers of one that is under way. order: what comes when in the loop over keys of an attention kernel for sm_90,
+    in 'PTX' and in 'machine code' (``assembly.order_in_loop``); empty for other kernels.
     """
 
     kernel: str
@@ -48,6 +50,7 @@ class Compiled(NamedTuple):
     warp_grid: str
     load_bytes: list[int]
     instructions: dict[str, int]
+    order: dict[str, str]
     seconds: float
 
     def count(self, opcode: str) -> int:
@@ -83,7 +86,7 @@ def inspect(launcher: Callable[..., Any], *args: Any, arch: int = 90, **kwargs: 
 def inspect_all(
     calls: Sequence[tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]], arch: int = 90
 ) -> list[Compiled]:
-    """As ``inspect`` for many (launcher, args, kwargs) at once: one child process compiles those that are not cached."""
+    """As ``inspect`` for many (launcher, args, kwargs); a bar shows how many are compiled of those that are not cached."""
     checks.one_of("arch", arch, list(ARCHITECTURES))
     for launcher, _, _ in calls:
         _importable(launcher)
@@ -91,13 +94,12 @@ def inspect_all(
     keys = [_key(launcher, args, kwargs, arch) for launcher, args, kwargs in calls]
     cache = _read_cache()
     missing = [i for i, key in enumerate(keys) if key not in cache]
-    if missing:
-        found = _compile_in_child([calls[i] for i in missing], arch)
-        for i, result in zip(missing, found, strict=True):
-            if isinstance(result, Exception):
-                raise result
-            cache[keys[i]] = list(result)
-        _write_cache({keys[i]: cache[keys[i]] for i in missing})
+    for i in missing if len(missing) < 2 else measure.progress(missing, "compiling"):
+        result = _compile_in_child(calls[i], arch)
+        if isinstance(result, Exception):
+            raise result
+        cache[keys[i]] = list(result)
+        _write_cache({keys[i]: cache[keys[i]]})
     return [Compiled(*cache[key]) for key in keys]
 
 
@@ -169,8 +171,9 @@ def _modules(name: str, found: frozenset[str] = frozenset()) -> frozenset[str]:
 # --- the child process ---
 
 
-def _compile_in_child(calls: Sequence[Any], arch: int) -> list[Any]:
-    plain = [(f, [_meta(x) for x in args], {k: _meta(x) for k, x in kwargs.items()}) for f, args, kwargs in calls]
+def _compile_in_child(call: tuple[Callable[..., Any], Sequence[Any], dict[str, Any]], arch: int) -> Any:
+    launcher, args, kwargs = call
+    plain = launcher, [_meta(x) for x in args], {k: _meta(x) for k, x in kwargs.items()}
     environment = os.environ | {"TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": "", "TRITON_DUMP_PTXAS_LOG": "1"}
     try:
         return forge.result(_child, pickle.dumps(plain), arch, environment=environment)
@@ -184,7 +187,7 @@ def _meta(x: Any) -> Any:
     return x.to("meta") if isinstance(x, torch.Tensor) else x
 
 
-def _child(question: bytes, arch: int) -> list[Any]:
+def _child(question: bytes, arch: int) -> Any:
     # The kernels are to be compiled although no GPU is there, on tensors that hold no numbers.
     runtime.lane = lambda: "GPU"  # type: ignore[assignment]
     runtime.device = lambda: torch.device("meta")
@@ -196,21 +199,17 @@ def _child(question: bytes, arch: int) -> list[Any]:
         return lambda *args, **options: caught.append((kernel, args, options))
 
     triton.runtime.jit.JITFunction.__getitem__ = catch
-    calls = pickle.loads(question)  # imports the kernels
+    launcher, args, kwargs = pickle.loads(question)  # imports the kernels
     runtime.architecture = lambda device=None: arch  # type: ignore[assignment]
     runtime.multiprocessors = lambda device=None: data.gpu("A100-80" if arch == 80 else "H200").sms  # type: ignore[assignment]
-    results: list[Any] = []
-    for launcher, args, kwargs in calls:
-        caught.clear()
-        try:
-            launcher(*args, **kwargs)
-            if not caught:
-                raise ValueError(f"launcher is {launcher.__name__}, which launched no kernel; pass one that does")
-            results.append(_compile(*caught[-1], arch))
-        except Exception as error:
-            plain = isinstance(error, ValueError | TypeError | CompileError)
-            results.append(error if plain else CompileError(f"{type(error).__name__}: {error}"))
-    return results
+    try:
+        launcher(*args, **kwargs)
+        if not caught:
+            raise ValueError(f"launcher is {launcher.__name__}, which launched no kernel; pass one that does")
+        return _compile(*caught[-1], arch)
+    except Exception as error:
+        plain = isinstance(error, ValueError | TypeError | CompileError)
+        return error if plain else CompileError(f"{type(error).__name__}: {error}")
 
 
 def _descriptor(value: Any) -> str:
@@ -273,5 +272,17 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
         warp_grid=assembly.warp_grid(binary.asm["ttgir"]),
         load_bytes=assembly.load_bytes(ptx),
         instructions=dict(sorted(opcodes.items())),
+        order=_order(binary),
         seconds=round(seconds, 2),
     )
+
+
+def _order(binary: Any) -> dict[str, str]:
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder, "kernel.cubin")
+        cubin.write_bytes(binary.asm["cubin"])
+        try:
+            ptx = assembly.order_in_loop(binary.asm["ptx"])
+            return {"PTX": ptx, "machine code": assembly.order_in_loop(assembly.disassembled(cubin))}
+        except ValueError:
+            return {}

@@ -178,6 +178,7 @@ _REPORTED: dict[str, dict[str, Callable[[str], Any]]] = {
     },
     "attention_error": {"n": as_count, "lite": as_positive, "online": as_positive, "source": as_text},
     "eight_bit_error": {"way": as_text, "rms_error": as_positive, "source": as_text},
+    "fa3_forward": {"d": as_count, "n": as_count, "tflops": as_positive, "source": as_text},
     "full_stack": {
         "n": as_count,
         "d": as_count,

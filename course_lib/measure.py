@@ -3,9 +3,10 @@
 import math
 import random
 import statistics
+import sys
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -19,10 +20,26 @@ _MOST = 1_000_000  # calls that are timed one by one
 
 
 def progress(items: Iterable[T], label: str) -> Iterable[T]:
-    """Iterate with a progress bar that is gone when done."""
-    from tqdm.auto import tqdm
+    """Iterate with a progress bar that is gone when done, and leaves no text among a cell's outputs."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if not hasattr(shell, "kernel"):
+        from tqdm import tqdm
 
-    return tqdm(items, desc=label, leave=False)
+        return tqdm(items, desc=label, leave=False)
+    from tqdm.notebook import tqdm as notebook_tqdm
+
+    return _in_notebook(notebook_tqdm(items, desc=label, leave=False, display=False))
+
+
+def _in_notebook(bar: Any) -> Iterator[Any]:
+    from IPython.display import display
+
+    view = {"model_id": bar.container.model_id, "version_major": 2, "version_minor": 0}
+    shown = display({"application/vnd.jupyter.widget-view+json": view}, raw=True, display_id=True)
+    try:
+        yield from bar
+    finally:
+        shown.update({}, raw=True)  # a page that is saved and opened again would miss the bar
 
 
 def max_error(x: torch.Tensor, oracle: torch.Tensor) -> float:

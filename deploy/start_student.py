@@ -2,9 +2,10 @@
 
 import os
 import resource
-import shutil
 import sys
 from pathlib import Path
+
+from course_lib import working_copy
 
 COURSE = Path(__file__).resolve().parents[1]
 
@@ -17,12 +18,10 @@ def limit(memory: int, processes: int) -> None:
 
 
 def bring_lectures(home: Path) -> None:
-    """Copy the lectures that are not in ``home/notebooks`` yet. What a student has is never written over."""
+    """Make or renew the student's copy in ``home/notebooks``; of a lecture that both have changed the course's comes beside hers."""
     folder = home / "notebooks"
-    folder.mkdir(exist_ok=True)
-    for lecture in sorted((COURSE / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-        if not (folder / lecture.name).exists():
-            shutil.copyfile(lecture, folder / lecture.name)
+    for number in working_copy.bring(folder):
+        working_copy.put_beside(folder, number)
 
 
 if __name__ == "__main__":

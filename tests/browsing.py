@@ -16,7 +16,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from course_lib import notebooks, slides
+from course_lib import notebooks, slides, working_copy
 from course_lib.widgets.clickable import Clickable, styles
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -80,11 +80,12 @@ def opening(path: Path) -> nbformat.NotebookNode:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """JupyterLab on loopback over the openings of the lectures: (address, token). What follows them nbval runs."""
+    """JupyterLab on loopback over the openings of the lectures, and over a student's copy: (address, token). The rest nbval runs."""
     root = tmp_path_factory.mktemp("lab")
     (root / "notebooks").mkdir()
     for path in notebooks.lectures():
         nbformat.write(opening(path), root / "notebooks" / path.name)
+    working_copy.bring(root / "work")
     port, token = free_port(), secrets.token_hex(16)
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root"]
     command += [

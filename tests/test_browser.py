@@ -74,3 +74,17 @@ def test_lecture_06_counts_the_writes_of_both_orders(browser, lab) -> None:
         page.keyboard.press("End")
         picture.locator('tr[data-tensor="O"] td[data-count="stores"]').filter(has_text=writes).wait_for()
     page.close()
+
+
+@pytest.mark.parametrize(("folder", "changed"), [("work", 0), ("notebooks", 1)])
+def test_a_page_of_the_students_copy_is_opened_and_not_changed(browser, lab, folder, changed) -> None:
+    """The originals are: JupyterLab writes the kernel's version into them."""
+    address, token = lab
+    page = (browser.contexts[0] if browser.contexts else browser.new_context()).new_page()
+    page.set_default_timeout(60_000)
+    page.goto(f"{address}/lab/workspaces/{folder}/tree/{folder}/05_flash_online.ipynb?token={token}")
+    page.wait_for_selector(".jp-KernelName:has-text('Python 3')")
+    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+    page.wait_for_timeout(1_500)
+    assert page.locator(".lm-TabBar-tab.jp-mod-dirty").count() == changed
+    page.close()

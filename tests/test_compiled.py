@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib import attention, compiled, data
+from course_lib import attention, compiled, data, measure
 from course_lib.compiled import inspect, matrix
 from course_lib.kernels import portable
 from course_lib.kernels.exponential import softmax_weights
@@ -44,6 +44,23 @@ def test_the_second_answer_comes_from_the_cache(monkeypatch) -> None:
     assert inspect(tiled_matmul, M, matrix(64, 32), block_m=16, block_n=16, block_k=16) == first
     with pytest.raises(pytest.fail.Exception, match="compiled again"):
         inspect(tiled_matmul, M, matrix(64, 32), block_m=16, block_n=16, block_k=32)
+
+
+def test_many_kernels_show_how_far_they_are_and_what_is_compiled_is_kept(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    report, bars, asked = inspect(flash_online, M, M, M), [], []
+    monkeypatch.setattr(measure, "progress", lambda items, label: bars.append(len(items)) or items)
+
+    def compile_one(call, arch):
+        asked.append(call[2]["block_m"])
+        return compiled.CompileError("refused") if asked[-1] == 128 else report
+
+    monkeypatch.setattr(compiled, "_compile_in_child", compile_one)
+    calls = [(flash_online, (M, M, M), {"block_m": m}) for m in (16, 32, 128)]
+    for _ in range(2):
+        with pytest.raises(compiled.CompileError, match="refused"):
+            compiled.inspect_all(calls)
+    assert (asked, bars) == ([16, 32, 128, 128], [3])  # the second time one is missing: no bar for one
 
 
 def test_a_broken_or_unwritable_cache_costs_time_only(tmp_path, monkeypatch) -> None:

@@ -46,18 +46,25 @@ def test_the_devcontainer_builds_the_same_image() -> None:
     settings = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
     assert (ROOT / ".devcontainer" / settings["build"]["dockerfile"]).resolve() == ROOT / "Dockerfile"
     assert f"WORKDIR {settings['workspaceFolder']}\n" in DOCKERFILE
-    assert settings["postCreateCommand"] == "make setup"
+    assert settings["postCreateCommand"] == "make work"
 
 
 def test_what_no_image_needs_is_left_out() -> None:
     ignored = (ROOT / ".dockerignore").read_text().split()
-    assert {".git", ".venv*", "**/node_modules", ".progress.json"} <= set(ignored)
+    assert {".git", ".venv*", "**/node_modules", ".progress.json", "work"} <= set(ignored)
     assert (
         shutil.which("git") is None
         or not subprocess.run(
             ["git", "ls-files", "site", "build"], cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout
     )
+
+
+def test_a_students_work_outlives_the_container() -> None:
+    workdir = re.search(r"^WORKDIR (.*)$", DOCKERFILE, re.MULTILINE)[1]  # type: ignore[index]
+    assert re.search(rf"install --directory --owner=student .*{workdir}/work\b", DOCKERFILE)  # or a volume is root's
+    for text in (DOCKERFILE, (ROOT / "README.md").read_text()):
+        assert f"-v flash-attention-work:{workdir}/work" in text
 
 
 def test_repo2docker_builds_from_the_environment_and_installs_what_make_installs() -> None:

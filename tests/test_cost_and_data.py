@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import claims, cost, data
+from course_lib import claims, cost, data, notebooks
 from course_lib.tables import Table
 
 
@@ -236,6 +236,7 @@ def test_every_table_and_recording_in_data_is_sound() -> None:
         "attention_gpu",
         "attention_error",
         "eight_bit_error",
+        "fa3_forward",
         "full_stack",
         "intensity",
         "memory_prices",
@@ -254,6 +255,15 @@ def test_every_table_and_recording_in_data_is_sound() -> None:
     assert {claim["source"] for claim in data.claims().values()} <= known, (
         "data/claims.csv, column source: a key of data/reported/sources.csv"
     )
+
+
+def test_what_flash_attention_3_reports_stands_at_its_head_sizes() -> None:
+    """740 TFLOP/s, three quarters of the peak, are for d = 256, which no page measures: named beside it or not at all."""
+    assert {row["d"]: row["tflops"] for row in data.reported("fa3_forward")} == {64: 497, 128: 648}
+    for path in notebooks.lectures():
+        page = notebooks.prose(path)
+        assert page.count("740 TFLOP/s") == len(re.findall(r"740 TFLOP/s[^.]*\$d\$ = 256", page)), path.stem
+    assert "740 TFLOP/s" in notebooks.prose(notebooks.lecture("10"))
 
 
 def test_verdicts_follow_from_their_findings() -> None:

@@ -5,6 +5,7 @@ import re
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from course_lib import notebooks, slides
 from course_lib.exercises import cells as exercise_cells
@@ -153,6 +154,21 @@ SAMPLE = {
     "progress": "from course_lib.measure import progress\nfor _ in progress(range(3), 'waiting'):\n    pass",
     "time": "import time\nprint(time.perf_counter_ns())",
 }
+
+
+def test_a_progress_bar_is_nothing_that_a_strict_comparison_sees() -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SAMPLE["progress"] + "\nprint('done')")])
+    seen = []
+
+    class Listening(NotebookClient):
+        def process_message(self, msg, cell, cell_index):
+            seen.extend(list(msg["content"]["data"]) for _ in range(msg["msg_type"] == "display_data"))
+            return super().process_message(msg, cell, cell_index)
+
+    Listening(notebook, store_widget_state=False).execute()
+    assert seen == [["application/vnd.jupyter.widget-view+json"]]  # nbval passes over it
+    bar, text = notebook.cells[0].outputs
+    assert (bar.data, text.text) == ({}, "done\n")  # and of what is saved nothing is shown
 
 
 def test_a_second_refresh_changes_nothing_and_live_widgets_become_pictures(tmp_path) -> None:

@@ -15,7 +15,7 @@ def main() -> int:
     commands.add_parser("write", help="put the exercises' cells into all lectures")
     for name, words in (
         ("grade", "check a folder of students' notebooks"),
-        ("student", "copy the course without solutions into FOLDER"),
+        ("student", "copy the course for students into FOLDER"),
     ):
         commands.add_parser(name, help=words).add_argument("folder", type=Path, metavar="FOLDER")
     options = parser.parse_args()

@@ -1,18 +1,19 @@
-"""The course as it is handed to students: without outputs, oracles, solutions and tests."""
+"""The course as it is handed to students: without outputs, notes, answers, oracles, solutions, tests and the teaching guide."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
-import nbformat
-
+from course_lib import working_copy
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.material import as_file
 from course_lib.exercises.progress_file import ROOT
 
-LEFT_OUT = ("tests/", ".ci/", ".github/", "course_lib/exercises/solutions/")
+LEFT_OUT = ("tests/", ".ci/", ".github/", "docs/teaching.md", "course_lib/exercises/solutions/")
 KEPT = "course_lib/exercises/solutions/__init__.py"
 ORACLES, CASES = "course_lib/exercises/oracles/", "course_lib/exercises/cases/"  # what the oracles know stays as data
+_FOR_TEACHERS = re.compile(r"<!-- for teachers.*?<!-- /for teachers -->\n", re.DOTALL)  # in the README
 
 
 def write_bundle(folder: Path) -> int:
@@ -31,9 +32,11 @@ def write_bundle(folder: Path) -> int:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if name.endswith(".ipynb"):
-            _without_outputs(ROOT / name, target)
+            target.write_text(working_copy.student_page(ROOT / name), encoding="utf-8")
         else:
             shutil.copy2(ROOT / name, target)
+    readme = folder / "README.md"
+    readme.write_text(_FOR_TEACHERS.sub("", readme.read_text(encoding="utf-8")), encoding="utf-8")
     return len(names) + _write_material(folder / CASES)
 
 
@@ -42,12 +45,3 @@ def _write_material(folder: Path) -> int:
     for name, exercise in exercises().items():
         (folder / f"{name}.json").write_text(as_file(exercise), encoding="utf-8")
     return len(exercises())
-
-
-def _without_outputs(source: Path, target: Path) -> None:
-    notebook = nbformat.read(source, as_version=4)
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-            cell.metadata.pop("course", None)
-    target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")

@@ -122,7 +122,7 @@ class _Tape:
     def add(
         self, kernel: Any, compiled: Any, grid: tuple[int, ...], args: tuple[Any, ...], options: dict[str, Any]
     ) -> None:
-        bound = dict(zip(kernel.arg_names, args)) | options
+        bound = dict(zip(kernel.arg_names, args, strict=False)) | options
         try:
             launch = _Launch(compiled, grid, [bound[name] for name in kernel.arg_names], self.place)
         except (AttributeError, KeyError, LookupError):
