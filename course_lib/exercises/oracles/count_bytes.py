@@ -1,7 +1,7 @@
 """Lecture 01: what count_bytes is checked by."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 
@@ -45,8 +45,14 @@ def _count(m, n, k, block, bug):
     if bug == "padded" or bug == "full tiles":
         tiles = math.ceil if bug == "padded" else math.floor
         m, n, k = (block * tiles(size / block) for size in (m, n, k))
-    number = {"rounded down": math.floor, "divided": float, "one more": lambda x: math.floor(x) + 1, "nearest": round}
-    down, across, steps = (number.get(bug, math.ceil)(size / block) for size in (m, n, k))
+    ways: dict[str, Callable[[float], float]] = {
+        "rounded down": math.floor,
+        "divided": float,
+        "one more": lambda x: math.floor(x) + 1,
+        "nearest": round,
+    }
+    up = ways.get(bug, math.ceil)
+    down, across, steps = (up(size / block) for size in (m, n, k))
     times = {"A": across, "B": down, "C": 2 * steps - 1} | {
         "sum kept": {"C": 1},
         "loaded first": {"C": 2 * steps},
