@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from course_lib import notebooks, runtime
-from course_lib.exercises import cells, check, exercises, hint, progress, progress_file, solution
-from course_lib.exercises.base import Exercise, differs
-from course_lib.exercises.checking import check_exercise
+from course_lib.exercises import cells, check, compiling, exercises, hint, progress, progress_file, solution
+from course_lib.exercises.base import Case, Exercise, differs
+from course_lib.exercises.checking import check_exercise, shown
 from course_lib.exercises.forked_process import Failure, outcomes
 
 pytestmark = pytest.mark.skipif(runtime.lane() != "interpreter", reason="exercises run in Triton's interpreter")
@@ -202,6 +202,7 @@ def test_a_wrong_kernel_leaves_the_notebook_alive(body, words) -> None:
 
 
 TILED = exercises()["matmul_kernel"].solution.source
+LAUNCH = exercises()["matmul_kernel"].compiles
 POINTERS = """
 @triton.jit
 def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
@@ -227,9 +228,86 @@ def test_what_only_the_interpreter_takes_is_refused_in_the_compilers_words() -> 
     zeros = next(line.strip() for line in TILED.splitlines() if "tl.zeros" in line)
     source = TILED.replace(zeros, "acc = 0").replace("tl.dot(a, b, acc, ", "acc + tl.dot(a, b, ")
     report = check(defined(source, "matmul_kernel"))
-    assert report.failed == "right in Triton's interpreter, but the compiler for a GPU refuses it"
+    assert report.failed == "right in Triton's interpreter, but not for a GPU"
     assert "Loop-carried variable" in report.details[0]
     assert check(defined(POINTERS, "matmul_kernel")).status == "passed"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "words"),
+    [
+        ("matmul_kernel", ', input_precision="ieee"', "", "multiplies in TF32"),
+        ("matmul_kernel", 'input_precision="ieee"', 'input_precision="tf32"', "multiplies in TF32"),
+        ("matmul_kernel", 'input_precision="ieee"', "allow_tf32=True", "multiplies in TF32"),
+        ("matmul_kernel", 'input_precision="ieee"', "allow_tf32=False", ""),
+        ("matmul_kernel", 'input_precision="ieee"', 'input_precision="tf32x3"', ""),
+        ("online_kernel", 'tl.dot(p, v, input_precision="ieee")', "tl.dot(p, v)", "multiplies in TF32"),
+        ("dv_kernel", ', input_precision="ieee"', "", "multiplies in TF32"),
+    ],
+)
+def test_full_precision_is_full_precision_on_a_gpu(name, old, new, words) -> None:
+    source = exercises()[name].solution.source
+    assert old in source
+    report = check(defined(source.replace(old, new), name))
+    assert (report.status, words in repr(report)) == ("failed" if words else "passed", True), report
+    assert not words or any("tl.dot(" in line for line in report.details[1:])
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("1 / 0", ""),
+        ("import missing_module", ""),
+        ("while True: pass", ""),
+        ("from course_lib.kernels import tl, triton, matmul\nSIZE = tl.constexpr(0)", ""),
+        ("import course_lib.kernels.matmul as m\nSIZE = tl.constexpr(len(m.__name__))", ""),
+        ("SIZE = 1 / 0", "SIZE is not defined"),
+        ("@missing\n@triton.jit\ndef matmul_kernel(): ...", ""),
+    ],
+)
+def test_the_compiler_is_asked_whatever_else_is_on_the_page(cell, words) -> None:
+    for old, new, complaint_ in (("", "", ""), ("K, BLOCK)", "K, BLCK)", "BLCK is not defined")):
+        kernel = TILED.replace(old, new)
+        if "SIZE" in cell:
+            kernel = kernel.replace("acc = tl.zeros(", "acc = SIZE + tl.zeros(")
+        said = compiling.refusal([cell, kernel], "matmul_kernel", [LAUNCH])
+        assert (words or complaint_) in said, said
+        assert bool(words or complaint_) == bool(said), said
+    broken = TILED.replace("@triton.jit", "@missing\n@triton.jit")
+    said = compiling.refusal([cell, broken], "matmul_kernel", [LAUNCH])
+    assert said == "could not be compiled: NameError: name 'missing' is not defined"
+
+
+def test_a_compiler_that_does_not_end_is_no_pass_and_is_asked_again(monkeypatch) -> None:
+    monkeypatch.setattr(compiling, "SECONDS", 0.01)
+    kernel = TILED.replace("acc = tl.zeros", "acc = 1 * tl.zeros")
+    report = check(defined(kernel, "matmul_kernel"))
+    assert report.status == "failed"
+    assert "could not be compiled: the compiler did not end" in report.details[0]
+    monkeypatch.undo()
+    assert check(defined(kernel, "matmul_kernel")).status == "passed"
+
+
+def test_a_case_may_bring_its_own_block_sizes() -> None:
+    seen = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            return lambda *args, **constants: seen.append((grid, constants))
+
+    for name, options, grid in (
+        ("matmul_kernel", {"BLOCK": 32}, (2, 1)),
+        ("dv_kernel", {"BLOCK": 64}, (1,)),
+        ("online_kernel", {"BLOCK_M": 32}, (2,)),
+    ):
+        exercise = exercises()[name]
+        args = {"matmul_kernel": (torch.ones(40, 8), torch.ones(8, 20))}.get(name, (torch.ones(40, 16),) * 4)
+        case = Case("", args[:3] if name == "online_kernel" else args, options)
+        exercise.run(Kernel(), case)
+        assert seen[-1][0] == grid
+        assert options.items() <= seen[-1][1].items()
+        assert options.items() <= exercise.constants(case).items()
+        assert any(f"{key} = {value}" in line for key, value in options.items() for line in shown(exercise, case))
 
 
 def test_masked_numbers_are_undefined_without_other() -> None:

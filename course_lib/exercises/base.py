@@ -6,6 +6,7 @@ import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -14,10 +15,14 @@ from course_lib import checks
 
 
 class Case(NamedTuple):
-    """One call of the student's function: the property that it tests, in words, and the arguments."""
+    """One call of the student's function: the property that it tests, in words, and the arguments.
+
+    options: what ``run`` decides otherwise than usual; of a kernel constants that it is launched with, {"BLOCK": 32}.
+    """
 
     property: str
     args: tuple[Any, ...]
+    options: Mapping[str, Any] = MappingProxyType({})
 
     def fresh(self) -> "Case":
         """The same with arguments of its own: a function may change them in place."""
@@ -45,7 +50,7 @@ class Exercise:
     expected one. parts: names of the parts where a result is a tuple. remark(case, result): a reason to reject what is right
     but not what was asked (bytes moved, say), or ''. arguments: names of a case's arguments where they are not the function's.
     compiles: of a kernel, its arguments with Triton's word for their type ("*fp32", "i32", "fp32"), or the value of constants:
-    what passes is compiled with them.
+    what passes is compiled with them, and with those of the cases' options. A product of fp32 numbers in TF32 is refused there.
     """
 
     name: str
@@ -62,6 +67,10 @@ class Exercise:
     remark: Callable[[Case, Any], str] = field(default=lambda case, result: "")
     arguments: tuple[str, ...] = ()
     compiles: Mapping[str, str | int] = field(default_factory=dict)
+
+    def constants(self, case: Case) -> dict[str, str | int]:
+        """``compiles`` as it is in a case: with the constants that its options name."""
+        return {key: case.options.get(key, value) for key, value in self.compiles.items()}
 
     @property
     def _oracle(self) -> Any:

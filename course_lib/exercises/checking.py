@@ -81,9 +81,11 @@ def check_exercise(
         return Report(exercise.name, "not attempted")
     report = _wrong_shape(exercise, function) or _judge(exercise, function, list(exercise.cases()))
     if report.status == "passed" and exercise.compiles:
-        words = compiling.refusal(page_of(function) if page is None else page, exercise.name, exercise.compiles)
+        launches = [exercise.constants(case) for case in exercise.cases()]
+        once = [launch for i, launch in enumerate(launches) if launch not in launches[:i]]
+        words = compiling.refusal(page_of(function) if page is None else page, exercise.name, once)
         if words:
-            failed = "right in Triton's interpreter, but the compiler for a GPU refuses it"
+            failed = "right in Triton's interpreter, but not for a GPU"
             report = report._replace(status="failed", failed=failed, details=tuple(words.splitlines()))
     if keep:
         progress_file.save(exercise.name, report.status)
@@ -181,7 +183,7 @@ def shown(exercise: Exercise, case: Case) -> tuple[str, ...]:
     names = exercise.arguments or tuple(inspect.signature(_stub_function(exercise.stub, exercise.name)).parameters)
     if len(names) != len(case.args):
         return ()
-    blocks = [f"{name} = {value}" for name, value in exercise.compiles.items() if name.startswith("BLOCK")]
+    blocks = [f"{name} = {value}" for name, value in exercise.constants(case).items() if name.startswith("BLOCK")]
     return (*(f"{name} = {_value(value)}" for name, value in zip(names, case.args)), *blocks)
 
 

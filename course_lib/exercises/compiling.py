@@ -1,6 +1,5 @@
 """Whether the compiler takes a student's kernel, too: Triton's interpreter accepts more than a GPU does."""
 
-import functools
 import json
 import os
 import subprocess
@@ -10,29 +9,43 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from course_lib.exercises.definitions import script
+from course_lib.exercises.progress_file import ROOT
 
-SECONDS = 20.0
+SECONDS = 30.0
+_known: dict[tuple[str, str, str], str] = {}
 
 
-def refusal(page: Sequence[str], name: str, arguments: Mapping[str, str | int]) -> str:
-    """What the compiler says against the kernel ``name`` of a page; '' where it compiles, or nothing can be said.
+def refusal(page: Sequence[str], name: str, launches: Sequence[Mapping[str, str | int]]) -> str:
+    """What speaks against the kernel ``name`` of a page when it is compiled for each of the launches; '' if nothing does.
 
-    arguments: the kernel's, with Triton's word for their type, or their value where they are constants.
+    A launch: the kernel's arguments with Triton's word for their type, or their value where they are constants. What cannot be
+    compiled, or not in time, is refused, too: 'could not be compiled: …'.
     """
-    return _refusal(script(page, [name]), name, json.dumps(dict(arguments)))
+    question = script(page, [name]), name, json.dumps([dict(x) for x in launches])
+    if question not in _known:
+        words, final = _asked(*question)
+        if not final:
+            return words
+        _known[question] = words
+    return _known[question]
 
 
-@functools.cache
-def _refusal(text: str, name: str, arguments: str) -> str:
-    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+def _asked(text: str, name: str, launches: str) -> tuple[str, bool]:
+    """The compiler's words, and whether it would say the same again."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("TRITON_") or "CACHE" in key}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.py"
         path.write_text(text, encoding="utf-8")
-        command = [sys.executable, str(Path(__file__).with_name("compile_kernel.py")), str(path), name, arguments]
+        command = [sys.executable, str(Path(__file__).with_name("compile_kernel.py")), str(path), name, launches]
         try:
             done = subprocess.run(
                 command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS, cwd=folder
             )
         except subprocess.TimeoutExpired:
-            return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+            return f"could not be compiled: the compiler did not end within {SECONDS:g} seconds; check it again", False
+    try:
+        return str(json.loads(done.stdout.splitlines()[-1])["refused"]), True
+    except (IndexError, ValueError, KeyError, TypeError):
+        said = done.stderr.strip().splitlines()[-1:] or [f"the compiler ended with code {done.returncode}"]
+        return f"could not be compiled: {said[0]}", False

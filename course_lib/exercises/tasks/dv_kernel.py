@@ -28,7 +28,8 @@ def run(kernel: Any, case: Case) -> torch.Tensor:
     q, k, L, do = case.args
     (n_q, d), n_k = q.shape, len(k)
     dv = torch.full(k.shape, float("nan"))
-    kernel[(triton.cdiv(n_k, 16),)](q, k, L, do, dv, n_q, n_k, d**-0.5, D=d, BLOCK=16)
+    block = case.options.get("BLOCK", 16)
+    kernel[(triton.cdiv(n_k, block),)](q, k, L, do, dv, n_q, n_k, d**-0.5, D=d, BLOCK=block)
     return dv
 
 

@@ -27,7 +27,8 @@ def run(kernel: Any, case: Case) -> torch.Tensor:
     a, b = (x.to(runtime.device()) for x in case.args)
     (m, k), n = a.shape, b.shape[1]
     c = torch.full((m, n), float("nan"), device=a.device)
-    kernel[(triton.cdiv(m, 16), triton.cdiv(n, 16))](a, b, c, m, n, k, BLOCK=16)
+    block = case.options.get("BLOCK", 16)
+    kernel[(triton.cdiv(m, block), triton.cdiv(n, block))](a, b, c, m, n, k, BLOCK=block)
     return c.cpu()
 
 

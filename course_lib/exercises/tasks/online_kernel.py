@@ -32,8 +32,8 @@ def run(kernel: Any, case: Case) -> torch.Tensor:
     q, k, v = (x.to(runtime.device()) for x in case.args)
     o = torch.full_like(q, float("nan"))
     n_q, d = q.shape
-    grid = (triton.cdiv(n_q, 16),)
-    kernel[grid](q, k, v, o, n_q, len(k), 1 / math.sqrt(d), D=d, BLOCK_M=16, BLOCK_N=32)
+    blocks = {"BLOCK_M": 16, "BLOCK_N": 32, **case.options}
+    kernel[(triton.cdiv(n_q, blocks["BLOCK_M"]),)](q, k, v, o, n_q, len(k), 1 / math.sqrt(d), D=d, **blocks)
     return o.cpu()
 
 
