@@ -79,7 +79,7 @@ class PowersOfTwoOnly(TorchFunctionMode):
 
 
 def run(function: Callable[..., Any], case: Case) -> Any:
-    plain = dict.fromkeys(("exp", "expm1", "sinh", "cosh"), _no_exp)
+    plain: dict[str, Any] = dict.fromkeys(("exp", "expm1", "sinh", "cosh"), _no_exp)
     changed = {id(getattr(module, name)): _no_exp for module in (math, np) for name in plain} | {
         id(math.e): Base(math.e)
     }
