@@ -58,16 +58,14 @@ def _block_scale(x, block, bug):
     if bug == "one":
         tops = tops.max().expand(len(tops))
     scales = tops / (128 if bug == "128" else 127)
-    scales = scales if bug == "zeros" else torch.where(tops == 0, 1.0, scales)
+    scales = scales if bug == "zeros" else torch.where(tops <= (1e-12 if bug == "tiny" else 0), 1.0, scales)
     of_rows = scales.repeat_interleave(size)[: len(x), None].clone()
     if bug == "tail" and len(x) > size:
         of_rows[len(x) // size * size :] = scales[len(x) // size - 1]
-    if bug == "columns":
-        of_rows = torch.where((tops := x.abs().amax(0)) == 0, 1.0, tops / 127)
     whole = x / of_rows
     whole = (whole if bug == "cut" else whole.round()).nan_to_num(0.0)
     whole = whole.clamp(-127, 127) if bug == "tail" else whole
-    return whole.to(torch.int64).to(torch.int8), {"inverse": 1 / scales, "columns": of_rows}.get(bug, scales)
+    return whole.to(torch.int64).to(torch.int8), 1 / scales if bug == "inverse" else scales
 
 
 WRONG = {
@@ -81,7 +79,7 @@ WRONG = {
         variant(_block_scale, "equal")
     ),
     "if each row has a scale of its own: the rows of a block share one": variant(_block_scale, "rows"),
-    "if each column has a scale of its own: blocks are of rows": variant(_block_scale, "columns"),
+    "if small numbers are taken for zeros: only a block of zeros has the scale 1": variant(_block_scale, "tiny"),
     "if the scale comes from the maximum without abs: a negative number beyond it wraps around in int8": (
         variant(_block_scale, "no abs")
     ),

@@ -52,7 +52,7 @@ def _crossover(old, new, bug):
     root = math.sqrt(abs(more) / saved)
     found = {
         "ties": max(1, math.ceil(root)), "no root": more // saved + 1, "no case apart": math.isqrt(abs(more) // saved) + 1,
-        "not one more": max(1, math.isqrt(abs(more) // saved)), "floats": math.floor(root) + 1,
+        "not one more": math.isqrt(more // saved) if more > 0 else 1, "floats": math.floor(root) + 1,
     }.get(bug, math.isqrt(abs(more) // saved) + 1)  # fmt: skip
     if bug == "powers of two":
         found = 1 << (found - 1).bit_length()

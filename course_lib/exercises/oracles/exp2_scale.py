@@ -37,6 +37,7 @@ def _row(s, d, bug):
     l = float(p.sum())
     logs = {
         "no ln 2": m + math.log2(l), "m + ln": m + math.log(l), "ln 2 on m alone": m * math.log(2) + math.log2(l),
+        "inverse for L": (m + math.log2(l)) * math.log2(math.e),
         "no m": math.log(l), "no log2 e": m + math.log(l),
     } if 0 < l < math.inf else {}  # fmt: skip
     right = m * math.log(2) + (math.log(l) if l else -math.inf)
@@ -45,6 +46,7 @@ def _row(s, d, bug):
 
 WRONG = {
     "if L is left in units of log2: multiply m + log2 ℓ by ln 2": variant(_row, "no ln 2"),
+    "if L is converted with log2 e instead of ln 2, its inverse": variant(_row, "inverse for L"),
     "if L is m + ln ℓ: the maximum is then still in units of log2": variant(_row, "m + ln"),
     "if L is m · ln 2 + log2 ℓ: the sum's logarithm is then still in units of log2": variant(_row, "ln 2 on m alone"),
     "if L is ln ℓ alone: ℓ was measured from the maximum, which has to be added": variant(_row, "no m"),

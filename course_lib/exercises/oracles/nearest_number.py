@@ -67,7 +67,7 @@ def _nearest(x, mantissa, lowest, bug):
         return 0.0
     if bug == "scaled up":
         return round(x * 2.0 ** (mantissa - power)) / 2.0 ** (mantissa - power)
-    ways = {"cut": math.floor, "up": math.ceil, "ties up": lambda y: math.floor(y + 0.5)}
+    ways = {"cut": math.floor, "up": math.ceil, "ties up": lambda y: math.floor(y) + (y % 1 >= 0.5)}
     return ways.get(bug, round)(x / step) * step
 
 

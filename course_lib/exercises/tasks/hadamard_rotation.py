@@ -60,7 +60,7 @@ class _Counted(TorchFunctionMode):
         held = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         if held > 4 * self.limit and error == (None, None, None):
-            self._stop(held // 4)
+            self._stop()
 
     def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Called for each line: of a page without tensors each is taken for a number."""
@@ -68,7 +68,23 @@ class _Counted(TorchFunctionMode):
             return None
         self.lines += 1
         if self.lines > self.limit:
-            self._stop(self.lines)
+            self._stop()
+        return self._line
+
+    def _stop(self) -> NoReturn:
+        additions = self.d * self.stages
+        raise TooMuchWorkError(
+            f"for a row of {self.d:,}, whose stages have {additions:,} additions, more than {16 * additions:,} numbers were "
+            f"computed or held; a matrix has {self.d**2:,}"
+        )
+
+    def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Called for each line: of a page without tensors each is taken for a number."""
+        if frame.f_globals is not self.page:
+            return None
+        self.lines += 1
+        if self.lines > self.limit:
+            self._stop()
         return self._line
 
     def _stop(self, count: int) -> NoReturn:
@@ -80,10 +96,11 @@ class _Counted(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if isinstance(result, torch.Tensor):
-            if not any(_shares(result, y) for y in args if isinstance(y, torch.Tensor)):
-                self.done += result.numel()
-            if self.done > self.limit or result.numel() > self.largest:
-                self._stop(max(self.done, result.numel()))
+            size = result.numel()
+            if size < self.d or not any(_shares(result, y) for y in args if isinstance(y, torch.Tensor)):
+                self.done += size  # of short pieces views count, too: to look takes longer
+            if self.done > self.limit or size > self.largest:
+                self._stop()
         return result
 
 
