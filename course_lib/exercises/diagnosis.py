@@ -4,6 +4,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from course_lib.exercises.base import Case, Exercise, differs
 from course_lib.exercises.forked_process import Failure, Outcome, outcomes
 
@@ -12,13 +14,17 @@ def diagnose(exercise: Exercise, cases: Sequence[Case], found: Sequence[Outcome]
     """The diagnosis of the known-wrong answer that gives the same results, case by case; '' if none does.
 
     Where none does, of the one that alone gives the same numbers up to the ``first`` case that fails: a second mistake may hide in the
-    others.
+    others. That takes numbers with a fraction: many a bug says 0, None or False.
     """
     theirs = {d: _outcomes_of_wrong(exercise, d, function, tuple(cases)) for d, function in exercise.wrong.items()}
     for diagnosis, outcomes_ in theirs.items():
         if len(outcomes_) == len(found) and all(_alike(one, other, exercise) for one, other in zip(found, outcomes_)):
             return diagnosis
-    if isinstance(found[first].result, Failure) or "nan" in repr(found[first].result):
+    if (
+        isinstance(found[first].result, Failure)
+        or "nan" in repr(found[first].result)
+        or not _telling(found[first].result)
+    ):
         return ""
     alike = [
         diagnosis
@@ -26,6 +32,12 @@ def diagnose(exercise: Exercise, cases: Sequence[Case], found: Sequence[Outcome]
         if len(outcomes_) > first and all(_alike(found[i], outcomes_[i], exercise) for i in range(first + 1))
     ]
     return alike[0] if len(alike) == 1 else ""
+
+
+def _telling(result: Any) -> bool:
+    """Whether two bugs will hardly agree on a result by chance."""
+    parts = result if isinstance(result, tuple | list) else [result]
+    return any(isinstance(x, float) or getattr(x, "dtype", torch.int64).is_floating_point for x in parts)
 
 
 def _outcomes_of_wrong(
