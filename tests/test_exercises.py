@@ -15,8 +15,9 @@ import torch
 
 from course_lib import notebooks, runtime
 from course_lib.exercises import cells, check, compiling, exercises, hint, progress, progress_file, solution
-from course_lib.exercises.base import Case, Exercise, differs
+from course_lib.exercises.base import Case, Exercise
 from course_lib.exercises.checking import check_exercise, shown
+from course_lib.exercises.differences import differs
 from course_lib.exercises.forked_process import Failure, outcomes
 
 pytestmark = pytest.mark.skipif(runtime.lane() != "interpreter", reason="exercises run in Triton's interpreter")
@@ -137,7 +138,7 @@ def test_an_exception_is_shown_short_at_the_students_line() -> None:
         ("import os; os.abort()", "signal 6"),
         ("import os; os._exit(3)", "exit code 3"),
         ("raise SystemExit('bye')", "SystemExit: bye"),
-        ("return (lambda: 1), 2", "cannot be sent"),
+        ("return (lambda: 1), 2", "m: a function came back; return a number"),
         ("return None", "None came back: is a return missing?"),
         ("return 1, 2, 3", "a tuple of 3 came back; return a tuple of 2: m, l"),
         ("return 'five', 1.0", "m: 'five' came back; return a number"),

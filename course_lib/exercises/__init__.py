@@ -39,7 +39,7 @@ def check(function: Callable[..., Any]) -> Report:
         return check_exercise(exercise, function)
     # A process forked off this one has no GPU and no interpreter either: the page's code is read again in a new one.
     messages, ended = fresh_process.sent(checking.reports, checking.page_of(function), [exercise.name], seconds=APART)
-    report: Report = messages[0] if messages else Report(exercise.name, "failed", (), ended)
+    report = Report.of(messages[0]) if messages else Report(exercise.name, "failed", (), ended)
     if report.status in ("passed", "failed"):
         progress_file.save(exercise.name, report.status)
     return report

@@ -3,13 +3,10 @@
 import copy
 import difflib
 import importlib
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
-
-import torch
 
 from course_lib import checks
 
@@ -105,82 +102,6 @@ class Exercise:
         """The Markdown cell above it."""
         stars = "★" * self.level + "☆" * (3 - self.level)
         return f"### Exercise: {self.title}\n\n*{stars}, about {self.minutes} minutes.* {self.asked.strip()}"
-
-
-def differs(found: Any, right: Any, tolerance: float, parts: tuple[str, ...] = ()) -> str:
-    """In words how ``found`` differs from ``right``; '' if it does not.
-
-    Whole numbers, booleans and text have to be equal; floating-point numbers within ``tolerance`` of the largest right one.
-    Tuples and dictionaries are compared part by part.
-    """
-    if found is None and right is not None:
-        return "None came back: is a return missing?"
-    if isinstance(right, tuple):
-        if not isinstance(found, tuple | list) or len(found) != len(right):
-            what = f"a tuple of {len(found)}" if isinstance(found, tuple) else f"a {type(found).__name__}"
-            return f"{what} came back; return a tuple of {len(right)}: {', '.join(parts) or 'see above'}"
-        for i, (one, other) in enumerate(zip(found, right)):
-            if words := differs(one, other, tolerance):
-                return f"{parts[i] if i < len(parts) else f'part {i + 1}'}: {words}"
-        return ""
-    if isinstance(right, dict):
-        if not isinstance(found, dict) or set(found) != set(right):
-            return f"{found!r} came back; return a dictionary with {', '.join(map(repr, right))}"
-        return next((f"{key}: {words}" for key in right if (words := differs(found[key], right[key], tolerance))), "")
-    if isinstance(right, torch.Tensor):
-        return _tensor_differs(found, right, tolerance)
-    if getattr(found, "size", None) == 1 or (isinstance(found, torch.Tensor) and found.numel() == 1):
-        found = found.item()  # numbers of NumPy and PyTorch
-    if isinstance(right, float):
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            return f"{found!r} came back; return a number"
-        same = found == right or math.isclose(found, right, rel_tol=tolerance, abs_tol=tolerance * 1e-3)
-        if same or (math.isnan(found) and math.isnan(right)):
-            return ""
-        return _two(found, right) + _near(abs(found - right), tolerance * abs(right))
-    if type(found) is type(right) and found == right:
-        return ""
-    if type(found) is not type(right) and found == right:
-        wanted = "True or False" if isinstance(right, bool) else "a whole number, with // or int()"
-        return f"{found!r} came back; return {wanted if isinstance(right, bool | int) else f'a {type(right).__name__}'}"
-    return f"{found!r} came back, right is {right!r}"
-
-
-def _near(distance: float, allowed: float) -> str:
-    """A word on the tolerance to who is not far off."""
-    return f" (off by {distance:.2g}; {allowed:.2g} is allowed)" if distance < 100 * allowed else ""
-
-
-def _tensor_differs(found: Any, right: torch.Tensor, tolerance: float) -> str:
-    if not isinstance(found, torch.Tensor):
-        return f"a {type(found).__name__} came back; return a tensor of shape {list(right.shape)}"
-    if found.shape != right.shape:
-        return f"shape {list(found.shape)} came back, right is {list(right.shape)}"
-    if not right.is_floating_point():
-        if found.is_floating_point() or not torch.equal(found, right):
-            return f"{_short(found)} came back, right is {_short(right)} ({str(right.dtype).removeprefix('torch.')})"
-        return ""
-    one, other = found.detach().cpu().double(), right.cpu().double()
-    finite = other[other.isfinite()].abs()
-    size = float(finite.max()) if finite.numel() else 1.0
-    bad = ~torch.isclose(one, other, rtol=0, atol=tolerance * max(size, 1e-30), equal_nan=True)
-    if not bad.any():
-        return ""
-    where = bad.nonzero()[0].tolist()
-    at = f"at {where}" if where else "here"
-    share = f"{int(bad.sum())} of {bad.numel()} numbers are off; " if bad.numel() > 1 else ""
-    mine, true = float(one[tuple(where)]), float(other[tuple(where)])
-    return f"{share}{at} {_two(mine, true)}{_near(abs(mine - true), tolerance * size)}"
-
-
-def _short(x: torch.Tensor) -> str:
-    return str(x.tolist()) if x.numel() <= 32 else f"{str(x.flatten()[:32].tolist())[:-1]}, …]"
-
-
-def _two(found: float, right: float) -> str:
-    """Both numbers, with as many digits as it takes to tell them apart."""
-    digits = next((n for n in (6, 9, 17) if f"{found:.{n}g}" != f"{right:.{n}g}"), 6)
-    return f"{found:.{digits}g} came back, right is {right:.{digits}g}"
 
 
 def check_name(name: str, known: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The course as it is handed to students: without outputs, solutions and tests."""
+"""The course as it is handed to students: without outputs, oracles, solutions and tests."""
 
 import shutil
 import subprocess
@@ -6,10 +6,13 @@ from pathlib import Path
 
 import nbformat
 
+from course_lib.exercises.catalogue import exercises
+from course_lib.exercises.material import as_file
 from course_lib.exercises.progress_file import ROOT
 
 LEFT_OUT = ("tests/", ".ci/", ".github/", "course_lib/exercises/solutions/")
 KEPT = "course_lib/exercises/solutions/__init__.py"
+ORACLES, CASES = "course_lib/exercises/oracles/", "course_lib/exercises/cases/"  # what the oracles know stays as data
 
 
 def write_bundle(folder: Path) -> int:
@@ -23,6 +26,7 @@ def write_bundle(folder: Path) -> int:
     if listed.returncode != 0:
         raise RuntimeError(f"git cannot list the course's files: {listed.stderr.strip()}")
     names = [n for n in listed.stdout.split("\0") if n and (n == KEPT or not n.startswith(LEFT_OUT))]
+    names = [n for n in names if n == f"{ORACLES}__init__.py" or not n.startswith(ORACLES)]
     for name in names:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -30,7 +34,14 @@ def write_bundle(folder: Path) -> int:
             _without_outputs(ROOT / name, target)
         else:
             shutil.copy2(ROOT / name, target)
-    return len(names)
+    return len(names) + _write_material(folder / CASES)
+
+
+def _write_material(folder: Path) -> int:
+    folder.mkdir()
+    for name, exercise in exercises().items():
+        (folder / f"{name}.json").write_text(as_file(exercise), encoding="utf-8")
+    return len(exercises())
 
 
 def _without_outputs(source: Path, target: Path) -> None:

@@ -4,19 +4,21 @@ import ast
 import functools
 import html
 import inspect
-import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from IPython import get_ipython
 
 from course_lib.exercises import compiling, progress_file
-from course_lib.exercises.base import Case, Exercise, differs
+from course_lib.exercises.base import Case, Exercise
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.definitions import definitions
 from course_lib.exercises.diagnosis import diagnose
-from course_lib.exercises.forked_process import Failure, Outcome, outcomes
+from course_lib.exercises.differences import differs, text
+from course_lib.exercises.forked_process import Failure, Outcome
+from course_lib.exercises.material import attempts, material
 
 LONGEST = 300  # characters of one argument in a message
 
@@ -31,6 +33,16 @@ class Report(NamedTuple):
     details: tuple[str, ...] = ()
     diagnosis: str = ""
     printed: str = ""
+
+    @classmethod
+    def of(cls, data: Any) -> "Report":
+        """Of the plain data of one. Raises ValueError for what is none."""
+        try:
+            exercise, status, passed, failed, details, diagnosis, printed = data
+            lines = [tuple(str(x) for x in part) for part in (passed, details)]
+        except TypeError as error:
+            raise ValueError(f"not the data of a report: {error}") from None
+        return cls(str(exercise), str(status), lines[0], str(failed), lines[1], str(diagnosis), str(printed))
 
     def __repr__(self) -> str:
         if self.status == "not attempted":
@@ -79,9 +91,9 @@ def check_exercise(
     """The report on one attempt; ``keep`` writes it to the progress file. ``page``: the code of the page that defines the function."""
     if untouched(function):
         return Report(exercise.name, "not attempted")
-    report = _wrong_shape(exercise, function) or _judge(exercise, function, list(exercise.cases()))
+    report = _wrong_shape(exercise, function) or _judge(exercise, function)
     if report.status == "passed" and exercise.compiles:
-        launches = [exercise.constants(case) for case in exercise.cases()]
+        launches = [exercise.constants(case) for case in material(exercise).cases]
         once = [launch for i, launch in enumerate(launches) if launch not in launches[:i]]
         words = compiling.refusal(page_of(function) if page is None else page, exercise.name, once)
         if words:
@@ -123,11 +135,12 @@ def _wrong_shape(exercise: Exercise, function: Callable[..., Any]) -> Report | N
     return None
 
 
-def _judge(exercise: Exercise, function: Callable[..., Any], cases: Sequence[Case]) -> Report:
-    found = outcomes(function, [functools.partial(exercise.run, function, case.fresh()) for case in cases])
+def _judge(exercise: Exercise, function: Callable[..., Any]) -> Report:
+    known = material(exercise)
+    found = attempts(exercise, function, known.cases)
     passed: list[str] = []
-    for number, (case, outcome) in enumerate(zip(cases, found)):
-        words = _complaint(exercise, case, outcome)
+    for case, right, outcome in zip(known.cases, known.expected, found):
+        words = _complaint(exercise, case, right, outcome)
         if words:
             foreign = foreign_words(source_of(function)) if exercise.compiles else ()
             return Report(
@@ -136,7 +149,7 @@ def _judge(exercise: Exercise, function: Callable[..., Any], cases: Sequence[Cas
                 tuple(dict.fromkeys(passed)),
                 case.property,
                 (*shown(exercise, case), *words, *foreign),
-                "" if foreign else diagnose(exercise, cases, found, number),
+                "" if foreign else diagnose(exercise, known, found),
                 _end(outcome.printed),
             )
         passed.append(case.property)
@@ -149,11 +162,11 @@ def _end(printed: str) -> str:
     return text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
 
 
-def _complaint(exercise: Exercise, case: Case, outcome: Outcome) -> tuple[str, ...]:
+def _complaint(exercise: Exercise, case: Case, right: Any, outcome: Outcome) -> tuple[str, ...]:
     """What is wrong with an outcome, in lines; () if nothing is."""
     if isinstance(outcome.result, Failure):
         return tuple(x for x in (outcome.result.words, outcome.result.line) if x)
-    words = differs(outcome.result, exercise.expected(*case.args), exercise.tolerance, exercise.parts)
+    words = differs(outcome.result, right, exercise.tolerance, exercise.parts)
     words = words or exercise.remark(case, outcome.result)
     if not words:
         return ()
@@ -188,11 +201,10 @@ def shown(exercise: Exercise, case: Case) -> tuple[str, ...]:
 
 
 def _value(value: Any) -> str:
-    if hasattr(value, "shape") and getattr(value, "numel", lambda: 0)() > 24:
+    """As it can be typed in, so that the failure comes again; large tensors in words."""
+    if isinstance(value, torch.Tensor) and value.numel() > 24:
         return f"a tensor of shape {list(value.shape)}, from {float(value.min()):.4g} to {float(value.max()):.4g}"
-    text = repr(value.tolist() if hasattr(value, "tolist") else value)
-    text = re.sub(r"-?\d+\.\d{5,}(e-?\d+)?", lambda number: f"{float(number[0]):.5g}", text)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    return text(value)
 
 
 @functools.cache

@@ -1,68 +1,60 @@
 """Which bug is it? A wrong answer is told by the answers known to be wrong: by the one that gives the same results."""
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from course_lib.exercises.base import Case, Exercise, differs
-from course_lib.exercises.forked_process import Failure, Outcome, outcomes
+from course_lib.exercises.base import Exercise
+from course_lib.exercises.differences import differs
+from course_lib.exercises.forked_process import Failure, Outcome
+from course_lib.exercises.material import Material, gist
+
+ENOUGH = 2  # cases in which a bug shows, and shows alike, before a second mistake may stand beside it
 
 
-def diagnose(exercise: Exercise, cases: Sequence[Case], found: Sequence[Outcome], first: int) -> str:
-    """The diagnosis of the known-wrong answer that gives the same results, case by case; '' if none does.
+def diagnose(exercise: Exercise, material: Material, found: Sequence[Outcome]) -> str:
+    """The diagnosis of the known-wrong answer that gives the same results, case by case; '' if none does, or more than one.
 
-    Where none does, of the one that alone gives the same numbers up to the ``first`` case that fails: a second mistake may hide in the
-    others. That takes numbers with a fraction: many a bug says 0, None or False.
+    Where none does, of the only one whose wrong numbers are all found, in two cases or more: where it is right there may be a second
+    mistake. Whole numbers and words are too few to tell bugs apart in this way, and so are exceptions.
     """
-    theirs = {d: _outcomes_of_wrong(exercise, d, function, tuple(cases)) for d, function in exercise.wrong.items()}
-    for diagnosis, outcomes_ in theirs.items():
-        if len(outcomes_) == len(found) and all(_alike(one, other, exercise) for one, other in zip(found, outcomes_)):
+    theirs = material.wrong()
+    for diagnosis, outcomes in theirs.items():
+        if len(outcomes) == len(found) and all(_alike(one, other, exercise) for one, other in zip(found, outcomes)):
             return diagnosis
-    if (
-        isinstance(found[first].result, Failure)
-        or "nan" in repr(found[first].result)
-        or not _telling(found[first].result)
-    ):
-        return ""
-    alike = [
-        diagnosis
-        for diagnosis, outcomes_ in theirs.items()
-        if len(outcomes_) > first and all(_alike(found[i], outcomes_[i], exercise) for i in range(first + 1))
-    ]
-    return alike[0] if len(alike) == 1 else ""
+    shown = [d for d, outcomes in theirs.items() if _shows_all_of(exercise, material, found, outcomes)]
+    return shown[0] if len(shown) == 1 else ""
 
 
-def _telling(result: Any) -> bool:
-    """Whether two bugs will hardly agree on a result by chance."""
-    parts = result if isinstance(result, tuple | list) else [result]
-    return any(isinstance(x, float) or getattr(x, "dtype", torch.int64).is_floating_point for x in parts)
+def _shows_all_of(
+    exercise: Exercise, material: Material, found: Sequence[Outcome], outcomes: Sequence[Outcome]
+) -> bool:
+    """Whether wherever a known-wrong answer is wrong its numbers are found."""
+    if len(found) != len(outcomes):
+        return False
+    telling = 0
+    for mine, theirs, right in zip(found, outcomes, material.expected):
+        if not isinstance(theirs.result, Failure) and not differs(theirs.result, right, exercise.tolerance):
+            continue
+        if not _alike(mine, theirs, exercise):
+            return False
+        telling += _has_numbers(theirs.result)
+    return telling >= ENOUGH
 
 
-def _outcomes_of_wrong(
-    exercise: Exercise, diagnosis: str, function: Callable[..., Any], cases: Sequence[Case]
-) -> list[Outcome]:
-    if (exercise.name, diagnosis) not in _known:
-        calls = [functools.partial(exercise.run, function, case.fresh()) for case in cases]
-        _known[exercise.name, diagnosis] = outcomes(function, calls)
-    return _known[exercise.name, diagnosis]
-
-
-_known: dict[tuple[str, str], list[Outcome]] = {}
+def _has_numbers(result: Any) -> bool:
+    """Whether a result holds finite floating-point numbers other than 0: those are hardly the same by chance."""
+    if isinstance(result, tuple | list):
+        return any(map(_has_numbers, result))
+    if isinstance(result, torch.Tensor | float):
+        x = torch.as_tensor(result)
+        return bool(x.is_floating_point() and x.numel() and x.isfinite().all() and (x != x.round()).any())
+    return False
 
 
 def _alike(one: Outcome, other: Outcome, exercise: Exercise) -> bool:
     if isinstance(one.result, Failure) or isinstance(other.result, Failure):
         both = isinstance(one.result, Failure) and isinstance(other.result, Failure)
-        return both and one.result.kind == other.result.kind and _gist(one.result) == _gist(other.result)
-    try:
-        return not differs(one.result, other.result, exercise.tolerance)
-    except (TypeError, ValueError, RuntimeError):
-        return False
-
-
-def _gist(failure: Failure) -> str:
-    """The exception's type; for an access out of range also whether it was a read or a write."""
-    kind, _, rest = failure.words.partition(":")
-    return f"{kind}: {' '.join(rest.split()[:3])}" if kind == "OutOfRangeError" else kind
+        return both and one.result.kind == other.result.kind and gist(one.result) == gist(other.result)
+    return not differs(one.result, other.result, exercise.tolerance)

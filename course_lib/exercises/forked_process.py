@@ -1,28 +1,24 @@
-"""Runs a student's function where it can do no harm: in a fork of this process, with a time limit and an eye on memory accesses."""
+"""Runs a student's function where it can do no harm: in a fork of this process, with limits and an eye on memory accesses."""
 
 import contextlib
-import faulthandler
 import inspect
 import io
 import os
-import pickle
-import select
-import signal
-import struct
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
-
+from course_lib.exercises import apart, values
 from course_lib.exercises.accesses import watched_memory
 
 LIMIT = 5.0  # seconds for all cases together
+PRINTED = 2000  # characters of what is printed
 
 
-class Failure(NamedTuple):
+@dataclass(frozen=True)
+class Failure:
     """What ended a case early. kind: 'exception', 'time', 'crash'; line: of the student's own code, with its text."""
 
     kind: str
@@ -31,98 +27,89 @@ class Failure(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A case's result, or a Failure, what the function printed, and what its kernel did that may explain a wrong result."""
+    """A case's result, plain data or a Failure, what the function printed, and what its kernel did that may explain a wrong result."""
 
     result: Any
     printed: str = ""
     notes: tuple[str, ...] = ()
 
+    def as_data(self) -> tuple[Any, ...]:
+        """Plain data, of which ``of`` makes the outcome again."""
+        failed = isinstance(self.result, Failure)
+        result = (self.result.kind, self.result.words, self.result.line) if failed else self.result
+        return failed, result, self.printed, self.notes
+
+    @classmethod
+    def of(cls, data: Any) -> "Outcome":
+        """Raises ValueError for what is no outcome's data."""
+        if isinstance(data, values.Other):
+            return cls(Failure("exception", data.words))
+        try:
+            failed, result, printed, notes = data
+            result = Failure(*(str(part) for part in result)) if failed else result
+            return cls(result, str(printed), tuple(str(note) for note in notes))
+        except TypeError as error:
+            raise ValueError(f"not the data of an outcome: {error}") from None
+
 
 def outcomes(function: Callable[..., Any], calls: Sequence[Callable[[], Any]], limit: float = LIMIT) -> list[Outcome]:
     """The outcome of each call, in order; after a call that ended the process, or took too long, none follow.
 
-    Where a process can be forked (Linux, macOS) a crash or an endless loop ends that process only.
+    Where a process can be forked (Linux, macOS) a crash or an endless loop ends that process only, and all that it started.
     ``function`` is the student's, for the line of an exception.
     """
     if not hasattr(os, "fork"):
-        return list(_in_process(function, calls))
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _child(function, calls, reader, writer)
-    os.close(writer)
+        return [Outcome.of(values.plain(outcome.as_data())) for outcome in _in_process(function, calls)]
+    sent = apart.forked(lambda: (outcome.as_data() for outcome in _in_process(function, calls)), limit)
     try:
-        found = list(_received(reader, limit))
-    finally:
-        os.close(reader)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-    if found and isinstance(found[-1].result, Failure) and found[-1].result.kind == "time":
-        return found
+        found = [Outcome.of(message) for message in sent.messages[: len(calls)]]
+    except ValueError:
+        found = []
     if len(found) < len(calls):
-        how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit code {os.WEXITSTATUS(status)}"
-        found.append(Outcome(Failure("crash", f"the process that ran it ended ({how}); the notebook is unharmed")))
+        found.append(Outcome(_missing(sent.ended, limit)))
     return found
 
 
-def _received(reader: int, limit: float) -> Iterator[Outcome]:
-    """Outcomes from the pipe until it closes or time is up."""
-    end, buffer = time.monotonic() + limit, b""
-    while True:
-        left = end - time.monotonic()
-        if left <= 0 or not select.select([reader], [], [], left)[0]:
-            yield Outcome(Failure("time", f"it did not end within {limit:g} seconds: does every loop come to an end?"))
-            return
-        chunk = os.read(reader, 1 << 16)
-        if not chunk:
-            return
-        buffer += chunk
-        while len(buffer) >= 8 and len(buffer) >= 8 + (size := struct.unpack("<q", buffer[:8])[0]):
-            yield pickle.loads(buffer[8 : 8 + size])
-            buffer = buffer[8 + size :]
+def _missing(ended: str, limit: float) -> Failure:
+    if ended.startswith("it took"):
+        return Failure("time", f"it did not end within {limit:g} seconds: does every loop come to an end?")
+    return Failure("crash", f"{ended or 'it sent no result'}; the notebook is unharmed")
 
 
-def _child(function: Callable[..., Any], calls: Sequence[Callable[[], Any]], reader: int, writer: int) -> None:
-    """The forked process: run, send, leave without the parent's clean-up."""
-    code = 1
-    try:
-        os.close(reader)
-        # The parent's interrupts are the notebook's, and the threads of its pools do not exist here.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        torch.set_num_threads(1)
-        faulthandler.disable()  # a crash is reported by the parent
-        for outcome in _in_process(function, calls):
-            try:
-                message = pickle.dumps(outcome)
-            except Exception as error:
-                message = pickle.dumps(Outcome(Failure("exception", f"what it returned cannot be sent: {error}")))
-            with os.fdopen(os.dup(writer), "wb") as pipe:
-                pipe.write(struct.pack("<q", len(message)) + message)
-        code = 0
-    finally:
-        os._exit(code)
+class _Tail(io.TextIOBase):
+    """The end of what is printed."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text = (self.text + text[-PRINTED:])[-PRINTED:]
+        return len(text)
 
 
 def _in_process(function: Callable[..., Any], calls: Sequence[Callable[[], Any]]) -> Iterator[Outcome]:
     with watched_memory() as notes, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of a kernel's infinities in the interpreter
         for call in calls:
-            printed = io.StringIO()
+            printed = _Tail()
             notes.clear()
             try:
                 with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-                    result = call()
-            except (Exception, SystemExit) as error:
+                    result = values.plain(call())
+            except BaseException as error:  # SystemExit and KeyboardInterrupt, too
                 result = _failure(function, error)
-            yield Outcome(result, printed.getvalue()[-2000:], tuple(notes))
+            yield Outcome(result, printed.text, tuple(notes))
 
 
 def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
     cause: BaseException = error
-    while cause.__cause__ is not None:  # Triton's interpreter wraps what a kernel raises
-        cause = cause.__cause__
-    return Failure("exception", f"{type(cause).__name__}: {str(cause) or 'no message'}"[:600], _line(function, cause))
+    for _ in range(9):  # Triton's interpreter wraps what a kernel raises
+        cause = cause.__cause__ or cause
+    try:
+        said = str(cause)
+    except Exception:
+        said = ""
+    return Failure("exception", f"{type(cause).__name__}: {said or 'no message'}"[:600], _line(function, cause))
 
 
 def _line(function: Callable[..., Any], error: BaseException) -> str:

@@ -58,9 +58,11 @@ def _graded(path: Path, name: str, seconds: float) -> list[Grade]:
     if not wanted:
         return [Grade(name, "", "not graded", "no exercise of the course is in it")]
     messages, ended = fresh_process.sent(reports, sources, [e.name for e in wanted], seconds=seconds)
-    found = {
-        exercise: Grade(name, exercise, status, words[:LONGEST]) for exercise, status, words in map(_short, messages)
-    }
+    try:
+        short = [_short(Report.of(message)) for message in messages]
+    except ValueError as error:
+        short, ended = [], str(error)
+    found = {exercise: Grade(name, exercise, status, words[:LONGEST]) for exercise, status, words in short}
     return [found.get(e.name, Grade(name, e.name, "not graded", ended)) for e in wanted]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.tasks.nearest_number import Exact
 
 
 def cases() -> Iterable[Case]:
@@ -30,14 +29,14 @@ def cases() -> Iterable[Case]:
     yield Case("mantissa 52, as x itself has: x comes back", (math.nextafter(1024, 0), 52, -1022))
 
 
-def expected(x: float, mantissa: int, lowest: int) -> Exact:
+def expected(x: float, mantissa: int, lowest: int) -> float:
     """In fractions: the two multiples of the step around x, by their distances."""
     exact, power = Fraction(x), lowest
     while Fraction(2) ** (power + 1) <= exact:
         power += 1
     step = Fraction(2) ** (power - mantissa)
     below = exact // step
-    return Exact(min((below, below + 1), key=lambda count: (abs(exact - count * step), count % 2)) * step)
+    return float(min((below, below + 1), key=lambda count: (abs(exact - count * step), count % 2)) * step)
 
 
 def _step(x: float, mantissa: int, lowest: int) -> float:

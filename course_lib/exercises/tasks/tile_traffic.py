@@ -1,7 +1,7 @@
 """Lecture 03: a tiled product that keeps a strip of A in SRAM, and moves no more bytes than that needs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -35,35 +35,22 @@ def tile_traffic(memory: Memory, A: HBMTensor, B: HBMTensor, C: HBMTensor, bm: i
 '''
 
 
-@dataclass(frozen=True)
-class Moved:
-    """What crossed between HBM and SRAM, and, where that is right, what was done past the memory ('' for nothing).
-
-    Unknown (None) is equal to any: both are judged by ``remark``, after the product.
-    """
-
-    traffic: Traffic | None
-    past: str = ""
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Moved):
-            return NotImplemented
-        return None in (self.traffic, other.traffic) or (self.traffic, self.past) == (other.traffic, other.past)
-
-
-def run(function: Callable[..., object], case: Case) -> tuple[torch.Tensor, Moved]:
+def run(function: Callable[..., object], case: Case) -> tuple[torch.Tensor, dict[str, Any]]:
+    """C and what crossed between HBM and SRAM: {'reads', 'writes', and what was done past the memory, '' for nothing}."""
     a, b, bm, bn = case.args
     (m, k), n = a.shape, b.shape[1]
     memory = Memory(4 * (bm * k + k * bn + bm * bn))
     C = memory.hbm_empty("C", (m, n))
     function(memory, memory.hbm("A", a), memory.hbm("B", b), C, bm, bn)
     traffic = memory.traffic()
-    return C.data, Moved(traffic, "" if _wrong_bytes(case, traffic) else _past_the_memory(memory, 2 * m * n * k))
+    past = "" if _wrong_bytes(case, traffic) else _past_the_memory(memory, 2 * m * n * k)
+    return C.data, {"reads": traffic.reads, "writes": traffic.writes, "past": past}
 
 
-def remark(case: Case, result: tuple[torch.Tensor, Moved]) -> str:
+def remark(case: Case, result: tuple[torch.Tensor, dict[str, Any]]) -> str:
     """Wrong bytes, or right ones with work that the memory was not told of."""
-    return _wrong_bytes(case, result[1].traffic or Traffic({}, {})) or result[1].past
+    moved = result[1]
+    return _wrong_bytes(case, Traffic(moved["reads"], moved["writes"])) or moved["past"]
 
 
 def _past_the_memory(memory: Memory, operations: int) -> str:

@@ -1,0 +1,85 @@
+"""What an exercise is checked by: cases, right results, and the results of known-wrong answers.
+
+It is made from the oracles, or, in a copy for students, which has none, read from a file of data in ``cases/`` that says the same.
+"""
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from course_lib.exercises import values
+from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.forked_process import Failure, Outcome, outcomes
+
+FOLDER = Path(__file__).with_name("cases")
+_known: dict[str, "Material"] = {}
+_texts: dict[str, str] = {}
+
+
+class Material(NamedTuple):
+    """cases, and of each the right result; wrong(): what becomes of each case with each known bug, by its diagnosis."""
+
+    cases: tuple[Case, ...]
+    expected: tuple[Any, ...]
+    wrong: Callable[[], dict[str, list[Outcome]]]
+
+
+def material(exercise: Exercise) -> Material:
+    """It consists of plain data, wherever it is from. Raises ModuleNotFoundError in a copy with neither oracle nor file."""
+    if exercise.name not in _known:
+        path = FOLDER / f"{exercise.name}.json"
+        data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else _right(exercise)
+        cases = tuple(Case(*case) for case in values.decode(data["cases"]))
+        wrong = functools.cache(lambda: _read_wrong(data["wrong"] if "wrong" in data else _wrong(exercise, cases)))
+        _known[exercise.name] = Material(cases, tuple(values.decode(data["expected"])), wrong)
+    return _known[exercise.name]
+
+
+def as_file(exercise: Exercise) -> str:
+    """The text of the file from which a copy without oracles reads all of it; the same text each time."""
+    if exercise.name not in _texts:
+        right = _right(exercise)
+        cases = tuple(Case(*case) for case in values.decode(right["cases"]))
+        data = {**right, "wrong": _wrong(exercise, cases)}
+        _texts[exercise.name] = json.dumps(data, separators=(",", ":")) + "\n"
+    return _texts[exercise.name]
+
+
+def _right(exercise: Exercise) -> dict[str, Any]:
+    with torch.random.fork_rng(devices=[]):  # the page's random numbers are its own
+        cases = list(exercise.cases())
+        right = [exercise.expected(*case.fresh().args) for case in cases]
+    told = [(case.property, case.args, dict(case.options)) for case in cases]
+    return {"cases": values.encode(told), "expected": values.encode(right)}
+
+
+def _wrong(exercise: Exercise, cases: tuple[Case, ...]) -> dict[str, Any]:
+    return {
+        diagnosis: values.encode([_gist(outcome).as_data() for outcome in attempts(exercise, function, cases)])
+        for diagnosis, function in exercise.wrong.items()
+    }
+
+
+def _read_wrong(data: dict[str, Any]) -> dict[str, list[Outcome]]:
+    return {diagnosis: [Outcome.of(x) for x in values.decode(found)] for diagnosis, found in data.items()}
+
+
+def attempts(exercise: Exercise, function: Callable[..., Any], cases: tuple[Case, ...]) -> list[Outcome]:
+    """What becomes of each case with a function; after one that ended the process, or took too long, none follow."""
+    return outcomes(function, [functools.partial(exercise.run, function, case.fresh()) for case in cases])
+
+
+def _gist(outcome: Outcome) -> Outcome:
+    """Without what differs from one run to the next."""
+    result = outcome.result
+    return Outcome(Failure(result.kind, gist(result)) if isinstance(result, Failure) else result)
+
+
+def gist(failure: Failure) -> str:
+    """What two failures of one cause have in common: all words, but of an access beside the tensors only whether it read or wrote."""
+    kind, _, rest = failure.words.partition(":")
+    return f"{kind}: {' '.join(rest.split()[:3])}" if kind == "OutOfRangeError" else failure.words
