@@ -53,7 +53,7 @@ def _count(m, n, k, block, bug):
     }
     up = ways.get(bug, math.ceil)
     down, across, steps = (up(size / block) for size in (m, n, k))
-    times = {"A": across, "B": down, "C": 2 * steps - 1} | {
+    changes: dict[str, dict[str, float]] = {
         "sum kept": {"C": 1},
         "loaded first": {"C": 2 * steps},
         "stores": {"C": steps},
@@ -62,7 +62,8 @@ def _count(m, n, k, block, bug):
         "once": {"A": 1, "B": 1},
         "every tile": {"A": down * across, "B": down * across},
         "no tiles": {"A": n, "B": m},
-    }.get(bug, {})
+    }
+    times = {"A": across, "B": down, "C": 2 * steps - 1, **changes.get(bug, {})}
     each = {"elements": 1, "halves": 2}.get(bug, 4)
     return {"A": each * m * k * times["A"], "B": each * k * n * times["B"], "C": each * m * n * times["C"]}
 

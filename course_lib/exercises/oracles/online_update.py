@@ -34,6 +34,7 @@ def expected(m: float, l: float, x: torch.Tensor) -> tuple[float, float]:
 
 
 def _update(m, l, x, bug):
+    old = l
     if bug == "m from 0" or bug == "finite m":
         m = max(m, 0.0 if bug == "m from 0" else -1e9)
     new = float(x.max()) if bug == "block maximum" else max(m, float(x.max()))
@@ -47,6 +48,8 @@ def _update(m, l, x, bug):
     origin = {"no maximum": 0.0, "old maximum": m, "own maximum": float(x.max())}.get(bug, new)
     added = float(torch.exp(x - origin).sum())
     l = added if bug == "old sum dropped" else (l + added) * factor if bug == "all rescaled" else l * factor + added
+    if bug == "new rescaled":
+        l = old + added * factor
     return (l, new) if bug == "l first" else (m if bug == "m kept" else new, l)
 
 
@@ -63,6 +66,7 @@ WRONG = {
         "if the old ℓ is rescaled by exp(m_new − m), upside down": "upside down",
         "if the new scores are measured from the old m: exp(x − m) is infinite in the first block": "old maximum",
         "if old and new scores are rescaled together: the new ones are measured from the new maximum already": "all rescaled",
+        "if the new scores are multiplied by the factor, and not the old ℓ": "new rescaled",
         "if the old m is returned with the new ℓ": "m kept",
         "if ℓ is returned first: return (m, ℓ)": "l first",
         "if the old ℓ is dropped: each block is then normalised by its own sum": "old sum dropped",
