@@ -70,18 +70,18 @@ def watched_memory() -> Iterator[list[str]]:
             "is a mask missing, or a row's length wrong?"
         )
 
-    def watched_load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any) -> Any:
+    def watched_load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **named: Any) -> Any:
         look("reads", pointers, mask)
-        found = load(self, pointers, mask, other, *rest)
+        found = load(self, pointers, mask, other, *rest, **named)
         left_out = ~open_lanes(pointers, mask)
         if other is None and left_out.any() and np.issubdtype(found.data.dtype, np.floating):
             found.data[left_out] = np.nan
             notes[:] = [NO_OTHER]
         return found
 
-    def watched_store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
+    def watched_store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         look("writes", pointers, mask)
-        return store(self, pointers, value, mask, *rest)
+        return store(self, pointers, value, mask, *rest, **named)
 
     builder.create_masked_load, builder.create_masked_store, executor._init_args_hst = watched_load, watched_store, init
     try:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
@@ -18,6 +19,8 @@ def cases() -> Iterable[Case]:
     yield Case(
         "a last block of two rows, larger than the one before", (_clear_of_ties(_spread(5, 3) * sizes[:5], 3), 3)
     )
+    yield Case("5 rows in blocks of 4", (_clear_of_ties(_spread(5, 2) * torch.arange(1.0, 6.0)[:, None], 4), 4))
+    yield Case("numbers of 1e-30", (_clear_of_ties(_spread(4, 3), 2) * 1e-30, 2))
     yield Case("numbers of 1e-6", (_clear_of_ties(_spread(4, 3), 2) * 1e-6, 2))
 
 
@@ -45,111 +48,51 @@ def expected(x: torch.Tensor, block: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor(integers, dtype=torch.int8), torch.tensor(scales)
 
 
-def _tops(x, block):
-    return torch.stack([rows.abs().max() for rows in x.split(block)])
-
-
-def _quantised(x, block, scales, largest=None):
-    """Integers for these scales, limited to [-largest, largest] or else wrapped as int8 does, and the scales."""
-    whole = (x / scales.repeat_interleave(block)[: len(x), None]).round()
-    if largest is not None:
-        whole = whole.clamp(-largest, largest)
-    return whole.nan_to_num(0.0).to(torch.int64).to(torch.int8), scales
-
-
-def _scales(tops, largest=127):
-    return torch.where(tops > 0, tops / largest, torch.ones_like(tops))
-
-
-def one_scale(x, block):
-    return _quantised(x, block, _scales(x.abs().max().expand(len(_tops(x, block)))))
-
-
-def chunks(x, block):
-    size = len(x.chunk(block)[0])
-    return _quantised(x, size, _scales(_tops(x, size)))
-
-
-def chunks_for_the_scales(x, block):
-    tops = torch.stack([rows.abs().max() for rows in x.chunk(block)])
-    return _quantised(x, block, _scales(tops))
-
-
-def scale_of_each_row(x, block):
-    return _quantised(x, 1, _scales(_tops(x, 1)))
-
-
-def _signed(x, block):
-    tops = torch.stack([rows.max() for rows in x.split(block)])
-    return torch.where(tops != 0, tops / 127, torch.ones_like(tops))
-
-
-def no_abs(x, block):
-    return _quantised(x, block, _signed(x, block))
-
-
-def no_abs_limited(x, block):
-    return _quantised(x, block, _signed(x, block), 127)
-
-
-def over_128(x, block):
-    return _quantised(x, block, _scales(_tops(x, block), 128))
-
-
-def over_128_limited(x, block):
-    return _quantised(x, block, _scales(_tops(x, block), 128), 127)
-
-
-def zeros_divided(x, block):
-    return _quantised(x, block, _tops(x, block) / 127)
-
-
-def _without_tail(x, block):
-    size = min(block, len(x))
-    return x[: len(x) // size * size], size
-
-
-def tail_dropped(x, block):
-    kept, size = _without_tail(x, block)
-    return _quantised(kept, size, _scales(_tops(kept, size)))
-
-
-def tail_with_the_block_before(x, block):
-    kept, size = _without_tail(x, block)
-    scales = _scales(_tops(kept, size))
-    of_rows = torch.cat([scales.repeat_interleave(size), scales[-1:].expand(len(x) - len(kept))])
-    return _quantised(x, 1, of_rows, 127)[0], scales
-
-
-def cut_off(x, block):
-    scales = _scales(_tops(x, block))
-    return (x / scales.repeat_interleave(block)[: len(x), None]).to(torch.int8), scales
-
-
-def inverse_scales(x, block):
-    integers, scales = _quantised(x, block, _scales(_tops(x, block)))
-    return integers, 1 / scales
-
-
-def scales_in_turn(x, block):
-    """Row i with scale i mod the number of blocks."""
-    scales = _scales(_tops(x, block))
-    return _quantised(x, 1, scales.repeat(block)[: len(x)], 127)[0], scales
+def _block_scale(x, block, bug):
+    if bug == "tail dropped":
+        x = x[: len(x) // min(block, len(x)) * min(block, len(x))]
+    number = -(-len(x) // block)
+    size = {"rows": 1, "chunk": -(-len(x) // block), "equal": -(-len(x) // number)}.get(bug, block)
+    blocks = x.split(size)
+    tops = torch.stack([rows.max() if bug == "no abs" else rows.abs().max() for rows in blocks])
+    if bug == "one":
+        tops = tops.max().expand(len(tops))
+    scales = tops / (128 if bug == "128" else 127)
+    scales = scales if bug == "zeros" else torch.where(tops <= (1e-12 if bug == "tiny" else 0), 1.0, scales)
+    of_rows = scales.repeat_interleave(size)[: len(x), None].clone()
+    if bug == "tail" and len(x) > size:
+        of_rows[len(x) // size * size :] = scales[len(x) // size - 1]
+    whole = x / of_rows
+    whole = (whole if bug == "cut" else whole.round()).nan_to_num(0.0)
+    whole = whole.clamp(-127, 127) if bug == "tail" else whole
+    return whole.to(torch.int64).to(torch.int8), 1 / scales if bug == "inverse" else scales
 
 
 WRONG = {
-    "if all blocks share one scale: the outlier of one block takes the small numbers of all": one_scale,
-    "if x.chunk(block) makes the blocks: it makes `block` of them; x.split(block) makes blocks of so many rows": chunks,
-    "if the scales are those of x.chunk(block): it makes `block` chunks, not blocks of so many rows": chunks_for_the_scales,
-    "if each row has a scale of its own: the rows of a block share one": scale_of_each_row,
-    "if the scale comes from the maximum without abs: a negative number beyond it wraps around in int8": no_abs,
-    "if the scale comes from the maximum without abs: a negative number beyond it is cut to −127": no_abs_limited,
-    "if the scale is the maximum over 128: the largest becomes 128, which int8 has not, and wraps to −128": over_128,
-    "if the scale is the maximum over 128: with the largest cut to 127 it is not restored": over_128_limited,
-    "if a block of zeros is divided by its scale of 0": zeros_divided,
-    "if the rows of a shorter last block are dropped": tail_dropped,
-    "if the rows of a shorter last block take the scale of the block before: they may be far larger": tail_with_the_block_before,
-    "if the quotient is cut off instead of rounded: .to(torch.int8) alone moves toward 0": cut_off,
-    "if the scales are returned upside down, 127 over the maximum: integer · scale does not restore x": inverse_scales,
-    "if row i takes scale i mod (number of blocks) instead of i div block": scales_in_turn,
+    "if all blocks share one scale: the outlier of one block takes the small numbers of all": variant(
+        _block_scale, "one"
+    ),
+    "if x.chunk(block) makes the blocks: it makes `block` of them; x.split(block) makes blocks of so many rows": (
+        variant(_block_scale, "chunk")
+    ),
+    "if the rows are shared out evenly, as x.chunk(number of blocks) does: all blocks but the last have `block` rows": (
+        variant(_block_scale, "equal")
+    ),
+    "if each row has a scale of its own: the rows of a block share one": variant(_block_scale, "rows"),
+    "if small numbers are taken for zeros: only a block of zeros has the scale 1": variant(_block_scale, "tiny"),
+    "if the scale comes from the maximum without abs: a negative number beyond it wraps around in int8": (
+        variant(_block_scale, "no abs")
+    ),
+    "if the scale is the maximum over 128: the largest becomes 128, which int8 has not, and wraps to −128": (
+        variant(_block_scale, "128")
+    ),
+    "if a block of zeros gets the scale 0": variant(_block_scale, "zeros"),
+    "if the rows of a shorter last block are dropped": variant(_block_scale, "tail dropped"),
+    "if the rows of a shorter last block take the scale of the block before: they may be far larger": (
+        variant(_block_scale, "tail")
+    ),
+    "if the quotient is cut off instead of rounded to the nearest whole number": variant(_block_scale, "cut"),
+    "if the scales are returned upside down, 127 over the maximum: integer · scale does not restore x": (
+        variant(_block_scale, "inverse")
+    ),
 }

@@ -1,10 +1,12 @@
 """Lecture 06: what causal_blocks is checked by."""
 
+import random
 from collections.abc import Iterable
 
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
@@ -30,104 +32,90 @@ def cases() -> Iterable[Case]:
         ("the last queries see the few keys", 32, 0, 16, 16, 48, 16),
     ):
         yield Case(words, tuple(args))
+    draw = random.Random(0)
+    for words, size in (
+        ("small blocks anywhere", 6),
+        ("blocks of any size anywhere", 40),
+        ("thousands of queries and keys", 5000),
+    ):
+        for _ in range(40):
+            n_q, n_k = draw.randint(1, size), draw.randint(1, size)
+            blocks = draw.randint(1, min(size, 99)), draw.randint(1, min(size, 99))
+            q_start = draw.randrange(n_q)
+            diagonal = q_start + n_k - n_q + draw.randint(-blocks[1], blocks[0])
+            yield Case(words, (q_start, min(max(diagonal, 0), n_k - 1), *blocks, n_q, n_k))
 
 
 def expected(q_start: int, k_start: int, block_m: int, block_n: int, n_q: int, n_k: int) -> str:
-    """Pair by pair, from the whole mask."""
-    seen = torch.ones(n_q, n_k).tril(n_k - n_q)[q_start : q_start + block_m, k_start : k_start + block_n]
+    """Pair by pair."""
+    queries = torch.arange(q_start, min(q_start + block_m, n_q))[:, None]
+    seen = torch.arange(k_start, min(k_start + block_n, n_k)) <= queries + (n_k - n_q)
     if not seen.any():
         return "skip"
     return "full" if seen.all() else "masked"
 
 
-def _decide(first_query, last_query, first_key, last_key, offset):
-    if first_key > last_query + offset:
+def _decide(q_start, k_start, block_m, block_n, n_q, n_k, bug):
+    if bug == "blocks swapped":
+        block_m, block_n = block_n, block_m
+    offset = {
+        "own key hidden": n_k - n_q - 1,
+        "one key more": n_k - n_q + 1,
+        "at the start": 0,
+        "other sign": n_q - n_k,
+        "never below 0": max(n_k - n_q, 0),
+        "no sign": abs(n_k - n_q),
+    }.get(bug, n_k - n_q)
+    last_query = min(q_start + block_m, n_q) - (bug not in ("both ends", "end of queries"))
+    last_key = min(k_start + block_n, n_k) - (bug != "both ends")
+    if bug == "tail counted":
+        last_key = k_start + block_n - 1
+    elif bug == "starts":
+        last_query, last_key = q_start, k_start + 1
+    to_skip = q_start if bug in ("skip by the first query", "queries swapped") else last_query
+    to_be_full = last_query if bug in ("full by the last query", "queries swapped") else q_start
+    first_key, last_key = (last_key, k_start) if bug == "keys swapped" else (k_start, last_key)
+    if bug == "full by the first key":
+        last_key = k_start
+    skip = first_key > to_skip + offset - (bug == "skip one early")
+    full = last_key <= to_be_full + offset - (bug == "full one late")
+    if bug == "tail never full" and (k_start + block_n > n_k or q_start + block_m > n_q):
+        full = False
+    if bug == "skip for full":
+        skip, full = full, skip
+    if bug == "full first" and full:
+        return "full"
+    if skip and bug != "no skip":
         return "skip"
-    return "full" if last_key <= first_query + offset else "masked"
-
-
-def _at(q_start, k_start, block_m, block_n, n_q, n_k, offset):
-    last_query, last_key = min(q_start + block_m, n_q) - 1, min(k_start + block_n, n_k) - 1
-    return _decide(q_start, last_query, k_start, last_key, offset)
-
-
-def diagonal_hidden(q_start, k_start, block_m, block_n, n_q, n_k):
-    return _at(q_start, k_start, block_m, block_n, n_q, n_k, n_k - n_q - 1)
-
-
-def one_key_too_many(q_start, k_start, block_m, block_n, n_q, n_k):
-    return _at(q_start, k_start, block_m, block_n, n_q, n_k, n_k - n_q + 1)
-
-
-def aligned_at_the_start(q_start, k_start, block_m, block_n, n_q, n_k):
-    return _at(q_start, k_start, block_m, block_n, n_q, n_k, 0)
-
-
-def shifted_the_other_way(q_start, k_start, block_m, block_n, n_q, n_k):
-    return _at(q_start, k_start, block_m, block_n, n_q, n_k, n_q - n_k)
-
-
-def never_shifted_back(q_start, k_start, block_m, block_n, n_q, n_k):
-    return _at(q_start, k_start, block_m, block_n, n_q, n_k, max(n_k - n_q, 0))
-
-
-def tail_counted(q_start, k_start, block_m, block_n, n_q, n_k):
-    return _decide(q_start, q_start + block_m - 1, k_start, k_start + block_n - 1, n_k - n_q)
-
-
-def ends_one_too_far(q_start, k_start, block_m, block_n, n_q, n_k):
-    return _decide(q_start, min(q_start + block_m, n_q), k_start, min(k_start + block_n, n_k), n_k - n_q)
-
-
-def key_end_one_too_far(q_start, k_start, block_m, block_n, n_q, n_k):
-    return _decide(q_start, min(q_start + block_m, n_q) - 1, k_start, min(k_start + block_n, n_k), n_k - n_q)
-
-
-def query_end_one_too_far(q_start, k_start, block_m, block_n, n_q, n_k):
-    return _decide(q_start, min(q_start + block_m, n_q), k_start, min(k_start + block_n, n_k) - 1, n_k - n_q)
-
-
-def skip_by_the_first_query(q_start, k_start, block_m, block_n, n_q, n_k):
-    last_key = min(k_start + block_n, n_k) - 1
-    return _decide(q_start, q_start, k_start, last_key, n_k - n_q)
-
-
-def full_by_the_last_query(q_start, k_start, block_m, block_n, n_q, n_k):
-    last_query, last_key = min(q_start + block_m, n_q) - 1, min(k_start + block_n, n_k) - 1
-    return _decide(last_query, last_query, k_start, last_key, n_k - n_q)
-
-
-def queries_swapped(q_start, k_start, block_m, block_n, n_q, n_k):
-    last_query, last_key = min(q_start + block_m, n_q) - 1, min(k_start + block_n, n_k) - 1
-    return _decide(last_query, q_start, k_start, last_key, n_k - n_q)
-
-
-def full_by_the_first_key(q_start, k_start, block_m, block_n, n_q, n_k):
-    return _decide(q_start, min(q_start + block_m, n_q) - 1, k_start, k_start, n_k - n_q)
-
-
-def starts_compared(q_start, k_start, block_m, block_n, n_q, n_k):
-    place = q_start + n_k - n_q
-    if k_start > place:
-        return "skip"
-    return "full" if k_start < place else "masked"
+    return "full" if full and bug != "no full" else "masked"
 
 
 WRONG = {
-    "if a query does not see the key at its own place (j < i + n_k − n_q)": diagonal_hidden,
-    "if a query sees one key beyond its own place": one_key_too_many,
-    "if the mask is aligned at the start (j <= i): the first query and the first key stand side by side": (
-        aligned_at_the_start
-    ),
-    "if the offset has the wrong sign (n_q − n_k instead of n_k − n_q)": shifted_the_other_way,
-    "if the offset may not fall below 0: with more queries than keys, the first queries see none": never_shifted_back,
-    "if keys beyond n_k count: a ragged block looks cut although all its keys are seen": tail_counted,
-    "if start + size is taken for the last query and the last key of a block: both are one less": ends_one_too_far,
-    "if k_start + block_n is taken for the last key of the block: it is one less": key_end_one_too_far,
-    "if q_start + block_m is taken for the last query of the block: it is one less": query_end_one_too_far,
-    "if the first query decides what to skip: the later ones of the block see more": skip_by_the_first_query,
-    "if the last query decides what is full: the first one of the block sees less": full_by_the_last_query,
-    "if first and last query are swapped: the last one decides what to skip, the first one what is full": queries_swapped,
-    "if the first key decides what is full: the later ones of the block may be hidden": full_by_the_first_key,
-    "if only the starts are compared: the sizes of the blocks decide, too": starts_compared,
+    diagnosis: variant(_decide, bug)
+    for diagnosis, bug in {
+        "if a query does not see the key at its own place (j < i + n_k − n_q)": "own key hidden",
+        "if a query sees one key beyond its own place": "one key more",
+        "if a block is skipped though its last query just sees its first key: > decides, not >=": "skip one early",
+        "if a block counts as cut though its first query just sees its last key, which is k_start + block_n − 1: <= decides": (
+            "full one late"
+        ),
+        "if the mask is aligned at the start (j <= i): the first query and the first key stand side by side": "at the start",
+        "if the offset has the wrong sign (n_q − n_k instead of n_k − n_q)": "other sign",
+        "if the offset may not fall below 0: with more queries than keys, the first queries see none": "never below 0",
+        "if the offset is |n_k − n_q|: with more queries than keys it is negative": "no sign",
+        "if keys beyond n_k count: a ragged block looks cut although all its keys are seen": "tail counted",
+        "if a ragged block is never full: what it has beyond the last query or key does not count": "tail never full",
+        "if start + size is taken for the last query and the last key of a block: both are one less": "both ends",
+        "if q_start + block_m is taken for the last query of the block: it is one less": "end of queries",
+        "if block_m and block_n change places: block_m counts queries, block_n keys": "blocks swapped",
+        "if the first query decides what to skip: the later ones of the block see more": "skip by the first query",
+        "if the last query decides what is full: the first one of the block sees less": "full by the last query",
+        "if first and last query are swapped: the last one decides what to skip, the first one what is full": "queries swapped",
+        "if first and last key are swapped: the first one decides what to skip, the last one what is full": "keys swapped",
+        "if the first key decides what is full: the later ones of the block may be hidden": "full by the first key",
+        "if only the starts are compared: the sizes of the blocks decide, too": "starts",
+        "if nothing is skipped: a block of which no query sees a key needs no work": "no skip",
+        "if nothing is full: a block of which each query sees each key needs no mask": "no full",
+        "if 'skip' and 'full' change places": "skip for full",
+    }.items()
 }

@@ -1,11 +1,12 @@
 """Lecture 01: what count_bytes is checked by."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 from course_lib.memory import Memory
 
 
@@ -20,6 +21,8 @@ def cases() -> Iterable[Case]:
     yield Case("ragged k", (8, 8, 10, 4))
     yield Case("all ragged", (37, 21, 50, 8))
     yield Case("hundreds of rows", (300, 200, 100, 64))
+    for words, sizes in (("m", (4097, 2, 3)), ("n", (2, 4097, 3)), ("k", (2, 3, 4097))):
+        yield Case(f"a block of 4,096 and one number more along {words}", (*sizes, 4096))
 
 
 def expected(m: int, n: int, k: int, block: int) -> dict[str, int]:
@@ -38,75 +41,51 @@ def expected(m: int, n: int, k: int, block: int) -> dict[str, int]:
     return {name: moved.reads.get(name, 0) + moved.writes.get(name, 0) for name in ("A", "B", "C")}
 
 
-def _count(m, n, k, block, a_times=None, b_times=None, c_times=None):
-    down, across, steps = (math.ceil(size / block) for size in (m, n, k))
-    a_times = across if a_times is None else a_times
-    b_times = down if b_times is None else b_times
-    c_times = 2 * steps - 1 if c_times is None else c_times
-    return {"A": 4 * m * k * a_times, "B": 4 * k * n * b_times, "C": 4 * m * n * c_times}
-
-
-def padded(m, n, k, block):
-    m, n, k = (block * math.ceil(size / block) for size in (m, n, k))
-    return _count(m, n, k, block)
-
-
-def sum_kept(m, n, k, block):
-    return _count(m, n, k, block, c_times=1)
-
-
-def first_read(m, n, k, block):
-    return _count(m, n, k, block, c_times=2 * math.ceil(k / block))
-
-
-def writes_only(m, n, k, block):
-    return _count(m, n, k, block, c_times=math.ceil(k / block))
-
-
-def swapped(m, n, k, block):
-    return _count(m, n, k, block, a_times=math.ceil(m / block), b_times=math.ceil(n / block))
-
-
-def full_tiles_only(m, n, k, block):
-    m, n, k = (block * (size // block) for size in (m, n, k))
-    return _count(m, n, k, block)
-
-
-def one_tile_more(m, n, k, block):
-    return _count(m, n, k, block, n // block + 1, m // block + 1, 2 * (k // block) + 1)
-
-
-def no_rounding(m, n, k, block):
-    return _count(m, n, k, block, n / block, m / block, 2 * k / block - 1)
-
-
-def rounded_down(m, n, k, block):
-    return _count(m, n, k, block, n // block, m // block, 2 * (k // block) - 1)
-
-
-def elements(m, n, k, block):
-    return {name: size // 4 for name, size in _count(m, n, k, block).items()}
-
-
-def each_once(m, n, k, block):
-    return _count(m, n, k, block, a_times=1, b_times=1)
-
-
-def no_reuse(m, n, k, block):
-    return _count(m, n, k, block, a_times=n, b_times=m)
+def _count(m, n, k, block, bug):
+    if bug == "padded" or bug == "full tiles":
+        tiles = math.ceil if bug == "padded" else math.floor
+        m, n, k = (block * tiles(size / block) for size in (m, n, k))
+    ways: dict[str, Callable[[float], float]] = {
+        "rounded down": math.floor,
+        "divided": float,
+        "one more": lambda x: math.floor(x) + 1,
+        "nearest": round,
+    }
+    up = ways.get(bug, math.ceil)
+    down, across, steps = (up(size / block) for size in (m, n, k))
+    changes: dict[str, dict[str, float]] = {
+        "sum kept": {"C": 1},
+        "loaded first": {"C": 2 * steps},
+        "stores": {"C": steps},
+        "loads": {"C": steps - 1},
+        "swapped": {"A": down, "B": across},
+        "once": {"A": 1, "B": 1},
+        "every tile": {"A": down * across, "B": down * across},
+        "no tiles": {"A": n, "B": m},
+    }
+    times = {"A": across, "B": down, "C": 2 * steps - 1, **changes.get(bug, {})}
+    each = {"elements": 1, "halves": 2}.get(bug, 4)
+    return {"A": each * m * k * times["A"], "B": each * k * n * times["B"], "C": each * m * n * times["C"]}
 
 
 WRONG = {
-    "if ragged tiles are counted as full ones, as if they were padded": padded,
-    "if the sum stays in SRAM and C is stored once: this nest stores it at every step": sum_kept,
-    "if C is loaded at the first step, too: p = 0 starts from 0": first_read,
-    "if C's stores are counted and its loads are not": writes_only,
-    "if the repetitions of A and B change places: a tile of A is loaded for each block column of C": swapped,
-    "if only full tiles are counted: size // block leaves out the ragged ones": full_tiles_only,
-    "if the number of tiles is rounded down, size // block: a ragged tile is a whole step of the loop": rounded_down,
-    "if the number of tiles is not rounded up, size / block: a ragged tile is a whole step of the loop": no_rounding,
-    "if a size that block divides gets one tile more: size // block + 1 is right for ragged sizes only": one_tile_more,
-    "if numbers are counted and not bytes: a float32 has 4": elements,
-    "if A and B are counted once: every tile of C loads its strips of A and B anew": each_once,
-    "without reuse inside a tile, as if every number of C fetched its own row and column": no_reuse,
+    diagnosis: variant(_count, bug)
+    for diagnosis, bug in {
+        "if ragged tiles are counted as full ones, as if they were padded": "padded",
+        "if the sum stays in SRAM and C is stored once: this nest stores it at every step": "sum kept",
+        "if C is loaded at the first step, too: p = 0 starts from 0": "loaded first",
+        "if C's stores are counted and its loads are not": "stores",
+        "if C's loads are counted and its stores are not": "loads",
+        "if the repetitions of A and B change places: a tile of A is loaded for each block column of C": "swapped",
+        "if only full tiles are counted: size // block leaves out the ragged ones": "full tiles",
+        "if the number of tiles is rounded down, size // block: a ragged tile is a whole step of the loop": "rounded down",
+        "if the number of tiles is rounded to the nearest: a ragged tile is a whole step of the loop": "nearest",
+        "if the number of tiles is not rounded up, size / block: a ragged tile is a whole step of the loop": "divided",
+        "if a size that block divides gets one tile more: size // block + 1 is right for ragged sizes only": "one more",
+        "if numbers are counted and not bytes: a float32 has 4": "elements",
+        "if numbers are counted with 2 bytes: a float32 has 4": "halves",
+        "if A and B are counted once: every tile of C loads its strips of A and B anew": "once",
+        "if all of A and B is counted for each tile of C: a tile needs its own rows of A and columns of B": "every tile",
+        "without reuse inside a tile, as if every number of C fetched its own row and column": "no tiles",
+    }.items()
 }

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 from course_lib.kernels import tl, triton
 
 
@@ -25,6 +26,9 @@ def cases() -> Iterable[Case]:
         ("all ragged, D = 32", 40, 20, 32),
     ):
         yield Case(words, with_lse(torch.randn(n_q, d), torch.randn(n_k, d)))
+    large = {"BLOCK": 64}
+    yield Case("BLOCK = 64", with_lse(torch.randn(100, 16), torch.randn(100, 16)), large)
+    yield Case("1,100 queries: more than fit in a block", with_lse(torch.randn(1100, 16), torch.randn(5, 16)), large)
     yield Case("scores times ten", with_lse(10 * torch.randn(19, 16), torch.randn(9, 16)))
     q = torch.randn(9, 16)
     yield Case("the largest score is that of the last key", with_lse(q, torch.cat([torch.randn(18, 16), 6 * q[-1:]])))
@@ -44,18 +48,19 @@ def expected(q: torch.Tensor, k: torch.Tensor, L: torch.Tensor, do: torch.Tensor
 def _blocks(
     q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr, BUG: tl.constexpr
 ):
-    keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    SIZE: tl.constexpr = 16 if BUG == "16" else BLOCK
+    keys = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
     cols = tl.arange(0, D)
     at_keys = keys[:, None] * D + cols[None, :]
-    keys_end = n_k + BLOCK if BUG == "tail of the keys" or BUG == "no masks" else n_k
-    rows_end = n_q + BLOCK if BUG == "tail of the queries" or BUG == "no masks" else n_q
+    keys_end = n_k + SIZE if BUG == "tail of the keys" else n_k
+    rows_end = n_q + SIZE if BUG == "tail of the queries" else n_q
     k = tl.load(k_ptr + at_keys, mask=keys[:, None] < keys_end, other=0.0)
-    dv = tl.zeros([BLOCK, D], tl.float32)
-    last = BLOCK if BUG == "first block" else n_q
+    dv = tl.zeros([SIZE, D], tl.float32)
+    last = n_k if BUG == "up to n_k" else n_q
     if BUG == "blocks counted":
-        last = tl.cdiv(n_q, BLOCK)
-    for start in range(0, n_k if BUG == "up to n_k" else last, 1 if BUG == "blocks counted" else BLOCK):
-        rows = start + tl.arange(0, BLOCK)
+        last = tl.cdiv(n_q, SIZE)
+    for start in range(0, last, 1 if BUG == "blocks counted" else SIZE):
+        rows = start + tl.arange(0, SIZE)
         at_rows = rows[:, None] * D + cols[None, :]
         q = tl.load(q_ptr + at_rows, mask=rows[:, None] < rows_end, other=0.0)
         do = tl.load(do_ptr + at_rows, mask=rows[:, None] < rows_end, other=0.0)
@@ -69,8 +74,6 @@ def _blocks(
         elif BUG == "softmax of the block":
             p = tl.exp(s - tl.max(s, axis=1)[:, None])
             p = p / tl.sum(p, axis=1)[:, None]
-        elif BUG == "exp2":
-            p = tl.exp2(s * 1.4426950408889634 - L[:, None])
         elif BUG == "exp2 alone":
             p = tl.exp2(s - L[:, None])
         elif BUG == "L along the keys":
@@ -83,99 +86,28 @@ def _blocks(
     tl.store(dv_ptr + at_keys, dv, mask=keys[:, None] < keys_end)
 
 
-@triton.jit
-def no_lse(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "no L")
-
-
-@triton.jit
-def no_masks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "no masks")
-
-
-@triton.jit
-def softmax_of_the_block(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "softmax of the block")
-
-
-@triton.jit
-def exp2_of_natural_lse(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "exp2")
-
-
-@triton.jit
-def exp2_without_the_factor(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "exp2 alone")
-
-
-@triton.jit
-def lse_along_the_keys(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "L along the keys")
-
-
-@triton.jit
-def blocks_counted(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "blocks counted")
-
-
-@triton.jit
-def not_transposed(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "not transposed")
-
-
-@triton.jit
-def no_scale(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "no scale")
-
-
-@triton.jit
-def sum_replaced(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "replaced")
-
-
-@triton.jit
-def first_block_alone(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "first block")
-
-
-@triton.jit
-def loop_to_n_k(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "up to n_k")
-
-
-@triton.jit
-def no_mask_of_queries(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "tail of the queries")
-
-
-@triton.jit
-def no_mask_of_keys(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "tail of the keys")
-
-
-@triton.jit
-def padded_with_minus_infinity(
-    q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr
-):
-    _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, "padded with -inf")
-
-
 WRONG = {
-    "if P is recomputed without L: exp(S) is not divided by the row's sum": no_lse,
-    "if P is normalised over the keys of the block: L stands for all keys": softmax_of_the_block,
-    "if exp2 gets S · log₂e but L without the factor": exp2_of_natural_lse,
-    "with exp2 in place of exp, without log₂e: 2 to the power of S − L": exp2_without_the_factor,
+    "if P is recomputed without L: exp(S) is not divided by the row's sum": variant(_blocks, "no L"),
+    "if P is normalised over the keys of the block: L stands for all keys": variant(_blocks, "softmax of the block"),
+    "with exp2 in place of exp, without log₂e: 2 to the power of S − L": variant(_blocks, "exp2 alone"),
     "if L runs along the keys: it is L[:, None] where the rows of S are queries, L[None, :] where they are keys": (
-        lse_along_the_keys
+        variant(_blocks, "L along the keys")
     ),
-    "if the loop counts blocks, up to tl.cdiv(n_q, BLOCK), and the count is not multiplied by BLOCK": blocks_counted,
-    "if P is not transposed: with square blocks the shapes fit all the same": not_transposed,
-    "if the scale is forgotten: L belongs to scaled scores": no_scale,
-    "if each block of queries replaces the sum instead of adding to it": sum_replaced,
-    "if only the first block of queries is used": first_block_alone,
-    "if the loop over the queries ends at n_k": loop_to_n_k,
-    "if the tail of the queries is not masked: the last block goes beyond the last query": no_mask_of_queries,
-    "if the tail of the keys is not masked: the last block goes beyond the last key": no_mask_of_keys,
-    "if neither tail is masked: the last blocks go beyond the last query and the last key": no_masks,
-    "if L is padded with −∞ beyond the last query: P is e^∞ there, and ∞ · 0 is NaN": padded_with_minus_infinity,
+    "if the loop counts blocks, up to tl.cdiv(n_q, BLOCK), and the count is not multiplied by BLOCK": (
+        variant(_blocks, "blocks counted")
+    ),
+    "if P is not transposed: with square blocks the shapes fit all the same": variant(_blocks, "not transposed"),
+    "if the scale is forgotten: L belongs to scaled scores": variant(_blocks, "no scale"),
+    "if each block of queries replaces the sum instead of adding to it": variant(_blocks, "replaced"),
+    "if the loop over the queries ends at n_k": variant(_blocks, "up to n_k"),
+    "if the tail of the queries is not masked: the last block goes beyond the last query": (
+        variant(_blocks, "tail of the queries")
+    ),
+    "if the tail of the keys is not masked: the last block goes beyond the last key": variant(
+        _blocks, "tail of the keys"
+    ),
+    "if beyond the last query L is padded with −∞, or Q or dO with nothing: P is e^∞ or undefined there, and the sum NaN": (
+        variant(_blocks, "padded with -inf")
+    ),
+    "if blocks of 16 are taken whatever BLOCK is": variant(_blocks, "16"),
 }

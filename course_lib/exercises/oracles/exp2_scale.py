@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
@@ -17,6 +18,8 @@ def cases() -> Iterable[Case]:
     yield Case("d = 1: no scale", (torch.tensor([1.0, -1.0, 0.5]), 1))
     yield Case("scores in the thousands", (torch.tensor([1990.0, 2000.0, 1995.0]), 64))
     yield Case("all scores far below 0", (torch.tensor([-2000.0, -1990.0, -2010.0]), 64))
+    yield Case("scores from −100,000 to 100,000", (torch.tensor([-1e5, 0.0, 1e5]), 64))
+    yield Case("scores of −1e30 and below", (torch.tensor([-1e30, -2e30]), 64))
     yield Case("a row of 100", (torch.randn(100) * 10, 48))
 
 
@@ -25,86 +28,33 @@ def expected(s: torch.Tensor, d: int) -> tuple[torch.Tensor, float]:
     return torch.softmax(scaled, 0).float(), float(torch.logsumexp(scaled, 0))
 
 
-def _row(y: torch.Tensor) -> tuple[torch.Tensor, float, float]:
-    """Weights, maximum and sum of exponents y in units of log2."""
-    m = float(y.max())
+def _row(s, d, bug):
+    """With L built from m, in units of log2 if nothing is wrong, and ℓ."""
+    factor = {"no log2 e": 1.0, "no log2 e, ln 2": 1.0, "inverse": math.log(2)}.get(bug, math.log2(math.e))
+    y = s * (factor / {"no root": d, "no scale": 1}.get(bug, math.sqrt(d)))
+    m = 0.0 if bug == "no maximum" else float(y.max())
     p = torch.exp2(y - m)
     l = float(p.sum())
-    return p / l, m, l
-
-
-def left_in_log2(s, d):
-    p, m, l = _row(s * (math.log2(math.e) / math.sqrt(d)))
-    return p, m + math.log2(l)
-
-
-def maximum_in_log2(s, d):
-    p, m, l = _row(s * (math.log2(math.e) / math.sqrt(d)))
-    return p, m + math.log(l)
-
-
-def sum_in_log2(s, d):
-    p, m, l = _row(s * (math.log2(math.e) / math.sqrt(d)))
-    return p, m * math.log(2) + math.log2(l)
-
-
-def raw_maximum_in_l(s, d):
-    p, _, l = _row(s * (math.log2(math.e) / math.sqrt(d)))
-    return p, float(s.max()) + math.log(l)
-
-
-def maximum_dropped(s, d):
-    p, _, l = _row(s * (math.log2(math.e) / math.sqrt(d)))
-    return p, math.log(l)
-
-
-def factor_without_log2_e(s, d):
-    p, m, l = _row(s / math.sqrt(d))
-    return p, m + math.log(l)
-
-
-def natural_factor_forgotten(s, d):
-    p, m, l = _row(s / math.sqrt(d))
-    return p, (m + math.log2(l)) * math.log(2)
-
-
-def upside_down(s, d):
-    p, m, l = _row(s * (math.log(2) / math.sqrt(d)))
-    return p, (m + math.log2(l)) * math.log(2)
-
-
-def no_root(s, d):
-    p, m, l = _row(s * (math.log2(math.e) / d))
-    return p, (m + math.log2(l)) * math.log(2)
-
-
-def maximum_before_the_factor(s, d):
-    p = torch.exp2(s * (math.log2(math.e) / math.sqrt(d)) - s.max())
-    l = p.sum()
-    return p / l, float((s.max() + torch.log2(l)) * math.log(2))
-
-
-def no_maximum(s, d):
-    p = torch.exp2(s * (math.log2(math.e) / math.sqrt(d)))
-    return p / p.sum(), float(torch.log(p.sum()))
-
-
-def not_normalised(s, d):
-    p, m, l = _row(s * (math.log2(math.e) / math.sqrt(d)))
-    return p * l, (m + math.log2(l)) * math.log(2)
+    logs = {
+        "no ln 2": m + math.log2(l), "m + ln": m + math.log(l), "ln 2 on m alone": m * math.log(2) + math.log2(l),
+        "inverse for L": (m + math.log2(l)) * math.log2(math.e),
+        "no m": math.log(l), "no log2 e": m + math.log(l),
+    } if 0 < l < math.inf else {}  # fmt: skip
+    right = m * math.log(2) + (math.log(l) if l else -math.inf)
+    return p if bug == "undivided" else p / l, logs.get(bug, right)
 
 
 WRONG = {
-    "if L is left in units of log2: multiply m + log2 ℓ by ln 2": left_in_log2,
-    "if L is m + ln ℓ: the maximum is then still in units of log2": maximum_in_log2,
-    "if L is m · ln 2 + log2 ℓ: the sum's logarithm is then still in units of log2": sum_in_log2,
-    "if L takes the maximum of the raw scores: they are not scaled": raw_maximum_in_l,
-    "if L is ln ℓ alone: ℓ was measured from the maximum, which has to be added": maximum_dropped,
-    "if log2 e is missing in the factor: 2^x then stands where e^x should": factor_without_log2_e,
-    "if log2 e is missing in the factor, though L is converted with ln 2": natural_factor_forgotten,
-    "if the factor holds ln 2 instead of log2 e, its inverse": upside_down,
-    "if the scale is 1 / d instead of 1 / √d": no_root,
-    "if the maximum of the raw scores is subtracted from the scaled ones": maximum_before_the_factor,
-    "without subtracting the maximum: large scores overflow": no_maximum,
-    "if the weights are not divided by their sum": not_normalised,
+    "if L is left in units of log2: multiply m + log2 ℓ by ln 2": variant(_row, "no ln 2"),
+    "if L is converted with log2 e instead of ln 2, its inverse": variant(_row, "inverse for L"),
+    "if L is m + ln ℓ: the maximum is then still in units of log2": variant(_row, "m + ln"),
+    "if L is m · ln 2 + log2 ℓ: the sum's logarithm is then still in units of log2": variant(_row, "ln 2 on m alone"),
+    "if L is ln ℓ alone: ℓ was measured from the maximum, which has to be added": variant(_row, "no m"),
+    "if log2 e is missing in the factor: 2^x then stands where e^x should": variant(_row, "no log2 e"),
+    "if log2 e is missing in the factor, though L is converted with ln 2": variant(_row, "no log2 e, ln 2"),
+    "if the factor holds ln 2 instead of log2 e, its inverse": variant(_row, "inverse"),
+    "if the scale is 1 / d instead of 1 / √d": variant(_row, "no root"),
+    "if the scale 1 / √d is left out": variant(_row, "no scale"),
+    "without subtracting the maximum: large scores overflow": variant(_row, "no maximum"),
+    "if the weights are not divided by their sum": variant(_row, "undivided"),
 }

@@ -1,11 +1,12 @@
 """Lecture 01: what largest_block is checked by."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 from course_lib.memory import Memory, SRAMOverflow
 
 
@@ -25,6 +26,9 @@ def cases() -> Iterable[Case]:
     yield Case("d = 80, no power of two", (64 * 1024, 64, 80))
     yield Case("few queries: hundreds of keys", (232_448, 16, 64))
     yield Case("one query, a narrow head: thousands of keys", (232_448, 1, 4))
+    yield Case("room for sixteen keys", (6 * 16 * 64 + 20 * (4 * 64 + 4 * 16), 16, 64))
+    yield Case("room for eight keys", (6 * 16 * 64 + 9 * (4 * 64 + 4 * 16), 16, 64))
+    yield Case("64 MiB, one number a key: millions of keys", (6 + 8 * 2**23, 1, 1))
     yield Case("five tiles, filled to the last byte", (6 * 64 * 64 + 64 * (4 * 64 + 4 * 64), 64, 64))
     yield Case("one byte less", (6 * 64 * 64 + 64 * (4 * 64 + 4 * 64) - 1, 64, 64))
 
@@ -47,108 +51,90 @@ def _placed(sram_bytes: int, block_m: int, block_n: int, d: int) -> bool:
             ("S_ij", (block_m, block_n), torch.float32),
             ("O_i", (block_m, d), torch.float32),
         ):
-            memory.tile(name, torch.empty(shape, dtype=dtype))
+            memory.tile(name, torch.empty(shape, dtype=dtype, device="meta"))
     except SRAMOverflow:
         return False
     return True
 
 
-Answer = Callable[[int, int, int], int]
+def _largest(sram_bytes, block_m, d, bug):
+    """From the bytes of a number of each tile, and what becomes of the number of keys that fit; ``bug`` changes some of them."""
+    ways = {"q": 2, "k": 2, "v": 2, "s": 4, "o": 4, "sram": sram_bytes, "finish": _power_of_two} | bug
+    fixed, key = (ways["q"] + ways["o"]) * block_m * d, (ways["k"] + ways["v"]) * d + ways["s"] * block_m
+    return ways["finish"]((ways["sram"] - fixed) // key)
 
 
-def _largest(fixed: Callable[[int, int], int], key: Callable[[int, int], int]) -> Answer:
-    """The answer for ``fixed`` bytes of Q and O and ``key`` bytes for each key, both of (block_m, d)."""
-
-    def largest_block(sram_bytes, block_m, d):
-        keys = (sram_bytes - fixed(block_m, d)) // key(block_m, d)
-        return 1 << (keys.bit_length() - 1) if keys > 0 else 0
-
-    return largest_block
+def _power_of_two(keys):
+    return 1 << (keys.bit_length() - 1) if keys > 0 else 0
 
 
-def _queries(block_m: int, d: int) -> int:
-    return 6 * block_m * d
+def _filled(sram_bytes, block_m, d, bug):
+    return _largest(sram_bytes, block_m, d, {"sram": sram_bytes - 1})
 
 
-def _key(block_m: int, d: int) -> int:
-    return 4 * d + 4 * block_m
-
-
-_right = _largest(_queries, _key)
-
-
-def just_short_of_full(sram_bytes, block_m, d):
-    return _right(sram_bytes - 1, block_m, d)
-
-
-def one_doubling_too_far(sram_bytes, block_m, d):
-    return 2 * _right(sram_bytes, block_m, d) or 1
-
-
-def at_least_one(sram_bytes, block_m, d):
-    return max(1, _right(sram_bytes, block_m, d))
-
-
-def any_whole_number(sram_bytes, block_m, d):
-    return max(0, (sram_bytes - _queries(block_m, d)) // _key(block_m, d))
-
-
-def to_the_nearest(sram_bytes, block_m, d):
-    keys = any_whole_number(sram_bytes, block_m, d)
-    return 2 ** round(math.log2(keys)) if keys else 0
-
-
-def to_the_next(sram_bytes, block_m, d):
-    keys = any_whole_number(sram_bytes, block_m, d)
-    return 2 ** math.ceil(math.log2(keys)) if keys else 0
-
-
-def _up_to(last: int) -> Answer:
-    return lambda sram_bytes, block_m, d: min(last, _right(sram_bytes, block_m, d))
-
-
-def from_16(sram_bytes, block_m, d):
-    fits = _right(sram_bytes, block_m, d)
-    return fits if fits >= 16 else 0
-
-
-def logarithm_of_nothing(sram_bytes, block_m, d):
-    return 2 ** int(math.log2((sram_bytes - _queries(block_m, d)) // _key(block_m, d)))
-
-
-def square_blocks(sram_bytes, block_m, d):
+def _square(sram_bytes, block_m, d, bug):
     block = 0
     while (size := 2 * block or 1) * (10 * d + 4 * size) <= sram_bytes:
         block = size
     return block
 
 
+def _from(first):
+    return lambda keys: fits if (fits := _power_of_two(keys)) >= first else 0
+
+
+def _to(last):
+    return lambda keys: min(last, _power_of_two(keys))
+
+
+def _by_logarithm(rounded):
+    return lambda keys: 2 ** rounded(math.log2(keys)) if keys > 0 else 0
+
+
 WRONG = {
-    "if S is forgotten: the tile that the formula with the 4 does not mention": _largest(
-        _queries, lambda block_m, d: 4 * d
-    ),
-    "if the accumulator O is forgotten": _largest(lambda block_m, d: 2 * block_m * d, _key),
-    "if 4 · block_m · d bytes stand for Q and O, not 6: Q is left out, or the accumulator is counted in fp16": _largest(
-        lambda block_m, d: 4 * block_m * d, _key
-    ),
-    "if K is counted and V is not": _largest(_queries, lambda block_m, d: 2 * d + 4 * block_m),
-    "if S is counted in fp16: scores are summed in fp32, 4 bytes a number": _largest(
-        _queries, lambda block_m, d: 4 * d + 2 * block_m
-    ),
-    "if P is given a tile of its own beside S": _largest(_queries, lambda block_m, d: 4 * d + 8 * block_m),
-    "if SRAM is taken as a count of numbers, not of bytes": _largest(
-        lambda block_m, d: 2 * block_m * d, lambda block_m, d: 2 * d + block_m
-    ),
-    "if all five tiles are counted in fp32: Q, K and V have 2 bytes a number": _largest(
-        lambda block_m, d: 8 * block_m * d, lambda block_m, d: 8 * d + 4 * block_m
-    ),
-    "if a block that fills SRAM to the last byte is refused": just_short_of_full,
-    "if the block is doubled once too often: the last one that was tried did not fit": one_doubling_too_far,
-    "if the search starts at 1 and never asks whether 1 fits": at_least_one,
-    "if the number of keys is not rounded down to a power of two": any_whole_number,
-    "if the number of keys is rounded to the nearest power of two: the next larger one does not fit": to_the_nearest,
-    "if the number of keys is rounded up to a power of two: that block does not fit": to_the_next,
-    "if your list of sizes begins at 16: smaller blocks may be all that fits": from_16,
-    "if the logarithm is taken where no key fits: return 0 before that": logarithm_of_nothing,
-    "if block_m is taken to be as large as block_n: block_m is given": square_blocks,
-} | {f"if your list of sizes ends too early, at {2**i}": _up_to(2**i) for i in range(4, 13)}
+    diagnosis: variant(_largest, bug)
+    for diagnosis, bug in {
+        "if S is forgotten: the tile that the formula with the 4 does not mention": {"s": 0},
+        "if the accumulator O is forgotten": {"o": 0},
+        "if Q and O are forgotten: they take their place, too": {"q": 0, "o": 0},
+        "if 4 · block_m · d bytes stand for Q and O, not 6: Q is left out, or the accumulator is counted in fp16": {
+            "o": 2
+        },
+        "if K is counted and V is not": {"v": 0},
+        "if K and V are counted in fp32: they have 2 bytes a number": {"k": 4, "v": 4},
+        "if S is counted in fp16: scores are summed in fp32, 4 bytes a number": {"s": 2},
+        "if P is given a tile of its own beside S": {"s": 8},
+        "if SRAM is taken as a count of numbers, not of bytes": {"q": 1, "k": 1, "v": 1, "s": 1, "o": 1},
+        "if all five tiles are counted in fp32: Q, K and V have 2 bytes a number": {"q": 4, "k": 4, "v": 4},
+        "if the block is doubled once too often: the last one that was tried did not fit": {
+            "finish": lambda keys: 2 * _power_of_two(keys) or 1
+        },
+        "if the block is doubled once too little: the next one fits, too": {
+            "finish": lambda keys: _power_of_two(keys) // 2
+        },
+        "if the search starts at 1 and never asks whether 1 fits": {"finish": lambda keys: _power_of_two(keys) or 1},
+        "if the number of keys is not rounded down to a power of two": {"finish": lambda keys: max(0, keys)},
+        "if the number of keys is rounded to the nearest power of two: the next larger one does not fit": {
+            "finish": _by_logarithm(round)
+        },
+        "if the number of keys is rounded up to a power of two: that block does not fit": {
+            "finish": _by_logarithm(math.ceil)
+        },
+        "if None comes back where no key fits: return 0 there": {"finish": lambda keys: _power_of_two(keys) or None},
+        "if the logarithm is taken where no key fits: return 0 before that": {
+            "finish": lambda keys: 2 ** int(math.log2(keys))
+        },
+    }.items()
+}
+WRONG |= {
+    f"if your list of sizes begins at {n}: smaller blocks may be all that fits": variant(_largest, {"finish": _from(n)})
+    for n in (2, 8, 16, 32)
+}
+WRONG |= {
+    f"if your list of sizes ends too early, at {n}": variant(_largest, {"finish": _to(n)})
+    for n in (128, 256, 512, 1024)
+}
+WRONG |= {
+    "if a block that fills SRAM to the last byte is refused": variant(_filled, ""),
+    "if block_m is taken to be as large as block_n: block_m is given": variant(_square, ""),
+}

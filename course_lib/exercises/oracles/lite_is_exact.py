@@ -1,10 +1,12 @@
 """Lecture 04: what lite_is_exact is checked by."""
 
+import random
 from collections.abc import Iterable
 
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
@@ -21,6 +23,13 @@ def cases() -> Iterable[Case]:
         ("two full blocks and a ragged one", 150, 64),
     ):
         yield Case(words, (n_keys, block_n))
+    draw = random.Random(0)
+    for size in (4, 20, 2000):
+        for _ in range(10):
+            block_n = draw.randint(1, size)
+            yield Case("any numbers", (draw.randint(1, 2 * block_n), block_n))
+    for n_keys in (1000, 1001, 1003):
+        yield Case("blocks of 1,001", (n_keys, 1001))
 
 
 def expected(n_keys: int, block_n: int) -> bool:
@@ -34,45 +43,29 @@ def expected(n_keys: int, block_n: int) -> bool:
     return abs(lite - float(e @ v / e.sum())) < 1e-9
 
 
-def up_to_64(n_keys, block_n):
-    return n_keys <= 64
-
-
-def only_a_full_block(n_keys, block_n):
-    return n_keys == block_n
-
-
-def block_not_filled(n_keys, block_n):
-    return n_keys < block_n
-
-
-def nothing_ragged(n_keys, block_n):
-    return n_keys % block_n == 0
-
-
-def full_blocks_counted(n_keys, block_n):
-    return n_keys // block_n <= 1
-
-
-def upside_down(n_keys, block_n):
-    return n_keys >= block_n
-
-
-def never(n_keys, block_n):
-    return False
-
-
-def one_key_only(n_keys, block_n):
-    return n_keys == 1
+def _says(n_keys, block_n, compared):
+    return compared(n_keys, block_n)
 
 
 WRONG = {
-    "if Lite is held to be right up to 64 keys: the 64 is only the usual block": up_to_64,
-    "if only a full block counts: the mask keeps a ragged block right": only_a_full_block,
-    "if a block that is exactly full is left out: it is one block, too": block_not_filled,
-    "if only ragged blocks are held to be wrong: two full blocks hand out twice the weight": nothing_ragged,
-    "if only full blocks are counted: the keys left over make one more block": full_blocks_counted,
-    "with the comparison upside down": upside_down,
-    "if Lite is held to be always wrong: one block is normalised by the sum over all keys": never,
-    "if only one key is held to be safe: any number of keys is, in one block": one_key_only,
+    diagnosis: variant(_says, compared)
+    for diagnosis, compared in {
+        "if Lite is held to be right up to 64 keys: the 64 is only the usual block": lambda n, block: n <= 64,
+        "if only a full block counts: the mask keeps a ragged block right": lambda n, block: n == block,
+        "if a block that is exactly full is left out: it is one block, too": lambda n, block: n < block,
+        "if only ragged blocks are held to be wrong: two full blocks hand out twice the weight": (
+            lambda n, block: n % block == 0
+        ),
+        "if only full blocks are counted: the keys left over make one more block": lambda n, block: n // block <= 1,
+        "if exactly one full block is asked for, with or without a rest: one block, full or not, is what it takes": (
+            lambda n, block: n // block == 1
+        ),
+        "if the number of blocks is rounded to the nearest: the keys left over make one more block": (
+            lambda n, block: round(n / block) <= 1
+        ),
+        "with the comparison upside down": lambda n, block: n >= block,
+        "if Lite is held to be always right: blocks are normalised one by one": lambda n, block: True,
+        "if Lite is held to be always wrong: one block is normalised by the sum over all keys": lambda n, block: False,
+        "if only one key is held to be safe: any number of keys is, in one block": lambda n, block: n == 1,
+    }.items()
 }

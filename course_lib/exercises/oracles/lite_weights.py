@@ -1,11 +1,14 @@
 """Lecture 04: what lite_weights is checked by."""
 
+import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
@@ -18,6 +21,11 @@ def cases() -> Iterable[Case]:
     yield Case("a block larger than N", (torch.randn(5), 16))
     yield Case("all scores far below 0", (torch.randn(8) - 1000, 4))
     yield Case("scores times a hundred", (torch.randn(12) * 100, 4))
+    yield Case("200, 0, 0, 0", (torch.tensor([200.0, 0.0, 0.0, 0.0]), 4))
+    large = torch.tensor([20000.0, 0.0, 10000.0, 15000.0, -30000.0, -20000.0, 0.0, -10000.0])
+    yield Case("scores in the ten thousands", (large, 4))
+    yield Case("scores in the ten thousands, the other way round", (large.flip(0), 4))
+    yield Case("scores at the lower end of fp32, a ragged block", (torch.tensor([-1e38, -2e38, -3e38]), 2))
     yield Case("a late spike", (torch.cat([torch.randn(8), torch.tensor([0.0, 300.0])]), 4))
 
 
@@ -30,59 +38,56 @@ def expected(x: torch.Tensor, block_n: int) -> torch.Tensor:
     return torch.tensor(weights).float()
 
 
-def one_softmax(x, block_n):
-    return torch.softmax(x, 0)
-
-
-def divided_by_blocks(x, block_n):
+def _weights(x, block_n, bug):
     blocks = x.split(block_n)
-    return torch.cat([torch.softmax(b, 0) for b in blocks]) / len(blocks)
-
-
-def not_divided(x, block_n):
-    return torch.cat([torch.exp(b - b.max()) for b in x.split(block_n)])
-
-
-def no_maximum(x, block_n):
-    return torch.cat([torch.exp(b) / torch.exp(b).sum() for b in x.split(block_n)])
-
-
-def maximum_of_the_row(x, block_n):
-    e = torch.exp(x - x.max())
-    return torch.cat([b / b.sum() for b in e.split(block_n)])
-
-
-def number_of_blocks(x, block_n):
-    return torch.cat([torch.softmax(b, 0) for b in x.chunk(block_n)])
-
-
-def equal_blocks(x, block_n):
-    return torch.cat([torch.softmax(b, 0) for b in x.chunk(-(-len(x) // block_n))])
-
-
-def padded_with_zeros(x, block_n):
-    padded = torch.cat([x, torch.zeros(-len(x) % block_n)])
-    return torch.softmax(padded.view(-1, block_n), 1).flatten()[: len(x)]
-
-
-def tail_left_out(x, block_n):
-    weights = torch.zeros_like(x)
-    for i in range(0, len(x) // block_n * block_n, block_n):
-        weights[i : i + block_n] = torch.softmax(x[i : i + block_n], 0)
-    return weights
+    if bug == "number of blocks":
+        blocks = x.chunk(block_n)
+    elif bug == "equal blocks":
+        blocks = x.chunk(-(-len(x) // block_n))
+    elif bug == "one softmax":
+        blocks = [x]
+    elif bug in ("zeros", "large negative"):
+        filled = torch.full((-len(x) % block_n,), 0.0 if bug == "zeros" else -1e9)
+        blocks = torch.cat([x, filled]).split(block_n)
+    origins = {
+        "no maximum": lambda b: 0.0,
+        "row": lambda b: x.max(),
+        "mean": lambda b: b.mean(),
+        "first": lambda b: b[0],
+    }
+    exponentials = [torch.exp(b - origins.get(bug, torch.max)(b)) for b in blocks]
+    sums: list[Any] = [e.sum() for e in exponentials]
+    if bug == "not divided":
+        sums = [1] * len(sums)
+    elif bug == "one sum":
+        sums = [sum(sums)] * len(sums)
+    elif bug == "divided by blocks":
+        sums = [len(sums) * s for s in sums]
+    elif bug == "tail left out" and len(x) % block_n:
+        sums[-1] = math.inf
+    return torch.cat([e / s for e, s in zip(exponentials, sums)])[: len(x)]
 
 
 WRONG = {
-    "from one softmax over all keys: that is attention, and Lite is not": one_softmax,
-    "if the weights are divided by the number of blocks, or by their sum, which is the same: Lite does not do that, and it would "
-    "not make Lite right": divided_by_blocks,
-    "if no block is divided by its sum": not_divided,
-    "without subtracting the maximum of the block: large scores overflow, scores far below 0 give 0/0": no_maximum,
-    "if every block subtracts the maximum of the whole row: a block far below it gives 0/0": maximum_of_the_row,
-    "if block_n is taken for the number of blocks: x.chunk(n) makes n blocks, x.split(n) makes blocks of n": (
-        number_of_blocks
-    ),
-    "if all blocks are made about equally long: Lite fills each block before it starts the next": equal_blocks,
-    "if a ragged block is filled up with scores of 0: they take part of the weight": padded_with_zeros,
-    "if a ragged last block is left out: its keys have weight, too": tail_left_out,
+    diagnosis: variant(_weights, bug)
+    for diagnosis, bug in {
+        "from one softmax over all keys: that is attention, and Lite is not": "one softmax",
+        "if the weights are divided by the number of blocks, or by their sum, which is the same: Lite does not do that, and it "
+        "would not make Lite right": "divided by blocks",
+        "if no block is divided by its sum": "not divided",
+        "if each block has its own maximum, but one sum divides all": "one sum",
+        "without subtracting the maximum of the block: large scores overflow, scores far below 0 give 0/0": "no maximum",
+        "if every block subtracts the maximum of the whole row: a block far below it gives 0/0": "row",
+        "if the mean of a block is subtracted in place of its maximum: exponentials may overflow": "mean",
+        "if the first score of a block is subtracted in place of its maximum: exponentials may overflow": "first",
+        "if block_n is taken for the number of blocks: x.chunk(n) makes n blocks, x.split(n) makes blocks of n": (
+            "number of blocks"
+        ),
+        "if all blocks are made about equally long: Lite fills each block before it starts the next": "equal blocks",
+        "if a ragged block is filled up with scores of 0: they take part of the weight": "zeros",
+        "if a ragged block is filled up with scores such as −10⁹: real scores may lie below them, −∞ is below all": (
+            "large negative"
+        ),
+        "if a ragged last block is left out: its keys have weight, too": "tail left out",
+    }.items()
 }

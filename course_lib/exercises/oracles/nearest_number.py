@@ -6,27 +6,40 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
     yield Case("3.3 with two mantissa bits", (3.3, 2, -14))
+    yield Case("3.1: down to the nearest", (3.1, 2, -14))
     yield Case("a number of the format", (65504.0, 10, -14))
+    yield Case("a number below 1", (0.3, 3, -6))
+    yield Case("a tie whose upper neighbour is even", (5.5, 2, -14))
     yield Case("a tie whose lower neighbour is even", (257.0, 7, -126))
     yield Case("a tie whose upper neighbour is even", (259.0, 7, -126))
+    yield Case("a tie between 1 and 1.25, which is odd", (1.125, 2, -14))
+    yield Case("a little more than a tie", (math.nextafter(257, 258), 7, -126))
+    yield Case("a little less than a tie", (math.nextafter(259, 258), 7, -126))
     yield Case("up to the next power of two", (1.99, 3, -6))
-    yield Case("no mantissa bits: powers of two", (11.0, 0, -6))
+    yield Case("far below the smallest normal number", (5.3 * 2**-10, 3, -6))
     yield Case("just below the smallest normal number", (0.0127, 3, -6))
     yield Case("a tie below the smallest normal number", (2.5 * 2**-9, 3, -6))
+    yield Case("a little more than such a tie", (2.6 * 2**-9, 3, -6))
     yield Case("a little over half the smallest number", (0.6 * 2**-9, 3, -6))
     yield Case("exactly half the smallest number", (2.0**-10, 3, -6))
+    for x in (11.0, 13.0, 3.0, 6.0, 0.75 * 2**-6, 1.5 * 2**-6, 2.0**-7):
+        yield Case("no mantissa bits: powers of two and 0", (x, 0, -6))
     yield Case("the smallest numbers of fp32", (1e-44, 23, -126))
     yield Case("a large number", (1.2345e300, 10, -14))
+    yield Case("beyond 2^1023", (1.2345e308, 10, -14))
+    yield Case("below 2^-1022", (1.2345e-310, 23, -1022))
     draw = random.Random(0)
     for _ in range(20):
         yield Case(
             "numbers drawn at random", (draw.uniform(1, 2) * 2.0 ** draw.randint(-20, 20), draw.randint(1, 12), -14)
         )
-    yield Case("mantissa 52, as x itself has: x comes back", (math.nextafter(1024, 0), 52, -1022))
+    for x in (1 + 3 * 2.0**-52, math.nextafter(1024, 0), 5e-324, 1.7e308):
+        yield Case("mantissa 52, as x itself has: x comes back", (x, 52, -1022))
 
 
 def expected(x: float, mantissa: int, lowest: int) -> float:
@@ -39,63 +52,46 @@ def expected(x: float, mantissa: int, lowest: int) -> float:
     return float(min((below, below + 1), key=lambda count: (abs(exact - count * step), count % 2)) * step)
 
 
-def _step(x: float, mantissa: int, lowest: int) -> float:
-    return math.ldexp(1.0, max(math.frexp(x)[1] - 1, lowest) - mantissa)
-
-
-def cut_off(x, mantissa, lowest):
-    step = _step(x, mantissa, lowest)
-    return math.floor(x / step) * step
-
-
-def ties_up(x, mantissa, lowest):
-    step = _step(x, mantissa, lowest)
-    return math.floor(x / step + 0.5) * step
-
-
-def ties_down(x, mantissa, lowest):
-    step = _step(x, mantissa, lowest)
-    return math.ceil(x / step - 0.5) * step
-
-
-def endless_range(x, mantissa, lowest):
-    step = _step(x, mantissa, -1022)
-    return round(x / step) * step
-
-
-def flushed(x, mantissa, lowest):
-    step = _step(x, mantissa, lowest)
-    return 0.0 if x < 2.0**lowest else round(x / step) * step
-
-
-def smallest_normal_as_step(x, mantissa, lowest):
-    step = max(_step(x, mantissa, lowest), 2.0**lowest if x < 2.0**lowest else 0.0)
-    return round(x / step) * step
-
-
-def fraction_below_one(x, mantissa, lowest):
-    step = math.ldexp(1.0, max(math.frexp(x)[1], lowest) - mantissa)
-    return round(x / step) * step
-
-
-def leading_one_counted(x, mantissa, lowest):
-    step = 2 * _step(x, mantissa, lowest)
-    return round(x / step) * step
-
-
-def by_log2(x, mantissa, lowest):
-    step = math.ldexp(1.0, max(math.floor(math.log2(x)), lowest) - mantissa)
-    return round(x / step) * step
+def _nearest(x, mantissa, lowest, bug):
+    power = math.frexp(x)[1] - 1
+    if bug == "log2":
+        power = math.floor(math.log2(x))
+    if bug == "double":
+        first = math.ldexp(1.0, power - mantissa)
+        x = round(x / first) * first
+    power = power if bug == "endless" else max(power, lowest)
+    step = math.ldexp(1.0, power - mantissa + (bug in ("frexp", "leading one")))
+    if bug == "frexp" and x < 2.0**lowest:
+        step /= 2
+    if bug == "flushed" and x < 2.0**lowest:
+        return 0.0
+    if bug == "scaled up":
+        return round(x * 2.0 ** (mantissa - power)) / 2.0 ** (mantissa - power)
+    ways = {"cut": math.floor, "up": math.ceil, "ties up": lambda y: math.floor(y) + (y % 1 >= 0.5)}
+    return ways.get(bug, round)(x / step) * step
 
 
 WRONG = {
-    "if bits are cut off instead of rounded": cut_off,
-    "if ties always go up: 257 then becomes 258 in bf16": ties_up,
-    "if ties always go down: 259 then becomes 258 in bf16": ties_down,
-    "if the steps go on shrinking below the smallest normal number: the exponent ends there": endless_range,
-    "if everything below the smallest normal number becomes 0: there are numbers down there, too": flushed,
-    "if the step below the smallest normal number is that number: the mantissa divides it": smallest_normal_as_step,
-    "if the power of math.frexp is used as it is: the fraction is below 1, so it is too large": fraction_below_one,
-    "if the leading 1 is counted as a mantissa bit: one bit is then missing everywhere": leading_one_counted,
-    "with floor(log2(x)): just below a power of two the logarithm is rounded up to a whole number": by_log2,
+    "if bits are cut off instead of rounded": variant(_nearest, "cut"),
+    "if everything is rounded up": variant(_nearest, "up"),
+    "if ties always go up: 257 then becomes 258 in bf16": variant(_nearest, "ties up"),
+    "if the steps go on shrinking below the smallest normal number: the exponent ends there": variant(
+        _nearest, "endless"
+    ),
+    "if everything below the smallest normal number becomes 0: there are numbers down there, too": (
+        variant(_nearest, "flushed")
+    ),
+    "if a number below the smallest normal one is rounded twice: the first time can make a tie of it": (
+        variant(_nearest, "double")
+    ),
+    "if the power of math.frexp is used as it is: the fraction is below 1, so it is too large": variant(
+        _nearest, "frexp"
+    ),
+    "if the leading 1 is counted as a mantissa bit: one bit is then missing everywhere": variant(
+        _nearest, "leading one"
+    ),
+    "with floor(log2(x)): just below a power of two the logarithm is rounded up to a whole number": (
+        variant(_nearest, "log2")
+    ),
+    "if 1 / step is computed: below 2^-1022 it is more than a float can hold": variant(_nearest, "scaled up"),
 }

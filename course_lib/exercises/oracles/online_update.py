@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
@@ -15,6 +16,10 @@ def cases() -> Iterable[Case]:
     yield Case("a block below the maximum so far", (5.0, 1.5, torch.tensor([3.0, 2.0])))
     yield Case("all scores far below 0", (-math.inf, 0.0, torch.tensor([-1000.0, -1001.0])))
     yield Case("scores in the hundreds", (90.0, 2.0, torch.tensor([200.0, 300.0])))
+    yield Case("200, 0, 0, 0 as the first block", (-math.inf, 0.0, torch.tensor([200.0, 0.0, 0.0, 0.0])))
+    yield Case("scores of 10,000 after scores near 0", (1.0, 2.0, torch.tensor([10000.0, 9999.0, 0.0])))
+    yield Case("scores of −10,000 after scores near 0", (1.0, 2.0, torch.tensor([-10000.0, -9999.0])))
+    yield Case("scores at the lower end of fp32", (-math.inf, 0.0, torch.tensor([-3e38, -3e38])))
     yield Case("a block of one score", (0.0, 1.0, torch.tensor([0.0])))
     yield Case("a long block", (1.0, 3.0, torch.randn(1000) * 10))
 
@@ -28,58 +33,42 @@ def expected(m: float, l: float, x: torch.Tensor) -> tuple[float, float]:
     return new, float(torch.exp(scores - new).sum())
 
 
-def m_starts_at_zero(m, l, x):
-    new = max(0.0 if m == -math.inf else m, float(x.max()))
-    return new, l * (math.exp(m - new) if l else 0.0) + float(torch.exp(x - new).sum())
-
-
-def old_sum_kept(m, l, x):
-    new = max(m, float(x.max()))
-    return new, l + float(torch.exp(x - new).sum())
-
-
-def no_maximum(m, l, x):
-    return max(m, float(x.max())), l * (1.0 if l else 0.0) + float(torch.exp(x).sum())
-
-
-def block_maximum(m, l, x):
-    new = float(x.max())
-    return new, l * (math.exp(m - new) if l else 0.0) + float(torch.exp(x - new).sum())
-
-
-def rescaled_upside_down(m, l, x):
-    new = max(m, float(x.max()))
-    return new, l * (math.exp(min(new - m, 700)) if l else 0.0) + float(torch.exp(x - new).sum())
-
-
-def upside_down_from_the_start(m, l, x):
-    new = max(m, float(x.max()))
-    return new, l * math.exp(new - m) + float(torch.exp(x - new).sum())
-
-
-def new_from_the_old_maximum(m, l, x):
-    new = max(m, float(x.max()))
-    return new, l * math.exp(m - new) + float(torch.exp(x - m).sum())
-
-
-def sum_first(m, l, x):
-    new = max(m, float(x.max()))
-    return l * math.exp(m - new) + float(torch.exp(x - new).sum()), new
-
-
-def old_sum_dropped(m, l, x):
-    new = max(m, float(x.max()))
-    return new, float(torch.exp(x - new).sum())
+def _update(m, l, x, bug):
+    old = l
+    if bug == "m from 0" or bug == "finite m":
+        m = max(m, 0.0 if bug == "m from 0" else -1e9)
+    new = float(x.max()) if bug == "block maximum" else max(m, float(x.max()))
+    factor = math.exp(m - new) if bug != "block maximum" or l else 0.0
+    if bug == "upside down":
+        factor = math.exp(min(new - m, 700)) if l else 0.0
+    elif bug == "upside down from the start":
+        factor = math.exp(new - m)
+    elif bug in ("old sum kept", "no maximum"):
+        factor = 1.0
+    origin = {"no maximum": 0.0, "old maximum": m, "own maximum": float(x.max())}.get(bug, new)
+    added = float(torch.exp(x - origin).sum())
+    l = added if bug == "old sum dropped" else (l + added) * factor if bug == "all rescaled" else l * factor + added
+    if bug == "new rescaled":
+        l = old + added * factor
+    return (l, new) if bug == "l first" else (m if bug == "m kept" else new, l)
 
 
 WRONG = {
-    "if m starts at 0 instead of −∞: all scores far below 0 then vanish": m_starts_at_zero,
-    "if the old ℓ is not rescaled to the new maximum, or m is overwritten before the factor is taken": old_sum_kept,
-    "without subtracting the maximum: large scores overflow": no_maximum,
-    "if the maximum is that of the block alone: it may fall": block_maximum,
-    "if the old ℓ is rescaled by exp(m_new − m), upside down: the first block makes that 0 · ∞": upside_down_from_the_start,
-    "if the old ℓ is rescaled by exp(m_new − m), upside down": rescaled_upside_down,
-    "if the new scores are measured from the old m: exp(x − m) is infinite in the first block": new_from_the_old_maximum,
-    "if ℓ is returned first: return (m, ℓ)": sum_first,
-    "if the old ℓ is dropped: each block is then normalised by its own sum": old_sum_dropped,
+    diagnosis: variant(_update, bug)
+    for diagnosis, bug in {
+        "if m starts at 0 instead of −∞: all scores far below 0 then vanish": "m from 0",
+        "if m starts at a number such as −10⁹ instead of −∞: scores may lie below it": "finite m",
+        "if the old ℓ is not rescaled to the new maximum, or m is overwritten before the factor is taken": "old sum kept",
+        "without subtracting the maximum: large scores overflow": "no maximum",
+        "if the maximum is that of the block alone: it may fall": "block maximum",
+        "if the new scores are measured from their own maximum, and m is the larger one": "own maximum",
+        "if the old ℓ is rescaled by exp(m_new − m), upside down: the first block makes that 0 · ∞": "upside down from the start",
+        "if the old ℓ is rescaled by exp(m_new − m), upside down": "upside down",
+        "if the new scores are measured from the old m: exp(x − m) is infinite in the first block": "old maximum",
+        "if old and new scores are rescaled together: the new ones are measured from the new maximum already": "all rescaled",
+        "if the new scores are multiplied by the factor, and not the old ℓ": "new rescaled",
+        "if the old m is returned with the new ℓ": "m kept",
+        "if ℓ is returned first: return (m, ℓ)": "l first",
+        "if the old ℓ is dropped: each block is then normalised by its own sum": "old sum dropped",
+    }.items()
 }

@@ -1,10 +1,14 @@
 """Lecture 06: what order_crossover is checked by."""
 
+import bisect
 import math
+import random
 from collections.abc import Iterable
+from typing import Any
 
 from course_lib import cost
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
@@ -20,113 +24,89 @@ def cases() -> Iterable[Case]:
     yield Case("N = 4,096, d = 64, 16 queries at a time, fp16", (4096, 64, 16, 2))
     yield Case("the same in fp32", (4096, 64, 16, 4))
     yield Case("long, with large blocks", (16384, 128, 256, 2))
+    for words, size in (("any numbers, small", 12), ("any numbers", 300)):
+        draw = random.Random(0)
+        for _ in range(30):
+            N = draw.randint(1, size)
+            yield Case(words, (N, draw.randint(1, 16), draw.randint(1, max(1, N // 2)), draw.choice((2, 4))))
+    for N in (3000, 5000, 100_000):
+        yield Case("two blocks of queries: one block of all keys", (N, 64, N // 2, 4))
 
 
 def expected(N: int, d: int, block_m: int, e: int) -> int | None:
-    """By trying every block against the counts that the simulated memory confirms."""
+    """By halving, from the counts that the simulated memory confirms: V1's never grow with block_n."""
     kind = {2: "fp16", 4: "fp32"}[e]
     v2 = cost.flash_v2_traffic(N, d, block_m, kind, lse=True).total_bytes
-    return next((b for b in range(1, N + 1) if cost.flash_v1_traffic(N, d, b, kind).total_bytes < v2), None)
+    blocks = range(1, N + 1)
+    at = bisect.bisect_left(blocks, True, key=lambda b: cost.flash_v1_traffic(N, d, b, kind).total_bytes < v2)
+    return blocks[at] if at < N else None
 
 
-def _first(
-    N, d, block_m, e, *, wide=4, o_ways=2, vectors=4, kv=2, lse=4, ties=False, up_m=math.ceil, up_n=math.ceil, last=1
-):
-    """The search by bytes of one row; each keyword is a way to go wrong."""
-    v2 = 2 * d * e + kv * up_m(N / block_m) * d * e + lse
-    for block_n in range(1, N + last):
-        v1 = up_n(N / block_n) * (d * e + o_ways * d * wide + 4 * vectors) + 2 * d * e
-        if v1 < v2 or (ties and v1 == v2):
+def _first(N, d, block_m, e, bug):
+    """The search by bytes of one row; ``bug`` changes some of what is counted, or of how it is searched."""
+    ways: dict[str, Any] = {"o_bytes": 4, "o_ways": 2, "vectors": 4, "kv": 2, "lse": 4, "equal": False, "none": None}
+    ways |= {"up_m": math.ceil, "up_n": math.ceil, "tried": lambda N: range(1, N + 1)} | bug
+    v2 = 2 * d * e + ways["kv"] * ways["up_m"](N / block_m) * d * e + ways["lse"]
+    one_pass = d * e + ways["o_ways"] * d * (ways["o_bytes"] or e) + 4 * ways["vectors"]
+    for block_n in ways["tried"](N):
+        v1 = ways["up_n"](N / block_n) * one_pass + 2 * d * e
+        if v1 < v2 or (ways["equal"] and v1 == v2):
             return block_n
-    return None
+    return ways["none"](N) if ways["none"] else None
 
 
-def o_in_e_bytes(N, d, block_m, e):
-    return _first(N, d, block_m, e, wide=e)
-
-
-def o_one_way(N, d, block_m, e):
-    return _first(N, d, block_m, e, o_ways=1)
-
-
-def no_l_and_m(N, d, block_m, e):
-    return _first(N, d, block_m, e, vectors=0)
-
-
-def l_and_m_one_way(N, d, block_m, e):
-    return _first(N, d, block_m, e, vectors=2)
-
-
-def k_alone(N, d, block_m, e):
-    return _first(N, d, block_m, e, kv=1)
-
-
-def no_lse(N, d, block_m, e):
-    return _first(N, d, block_m, e, lse=0)
-
-
-def equal_counts(N, d, block_m, e):
-    return _first(N, d, block_m, e, ties=True)
-
-
-def no_ceiling(N, d, block_m, e):
-    return _first(N, d, block_m, e, up_m=float, up_n=float)
-
-
-def floor_of_queries(N, d, block_m, e):
-    return _first(N, d, block_m, e, up_m=math.floor)
-
-
-def twice_n_rounded_down(N, d, block_m, e):
-    return _first(N, d, block_m, e, up_m=lambda blocks: math.floor(2 * blocks) / 2)
-
-
-def floor_of_keys(N, d, block_m, e):
-    return _first(N, d, block_m, e, up_n=math.floor)
-
-
-def floors(N, d, block_m, e):
-    return _first(N, d, block_m, e, up_m=math.floor, up_n=math.floor)
-
-
-def without_n(N, d, block_m, e):
-    return _first(N, d, block_m, e, last=0)
-
-
-def _most_passes(N, d, block_m, e):
-    """How many blocks of keys V1 may have at most."""
-    return (2 * math.ceil(N / block_m) * d * e + 3) // (d * e + 8 * d + 16)
-
-
-def rounded_down(N, d, block_m, e):
-    passes = _most_passes(N, d, block_m, e)
-    return N // passes if passes else None
-
-
-def power_of_two(N, d, block_m, e):
-    passes = _most_passes(N, d, block_m, e)
-    return min(N, 2 ** math.ceil(math.log2(N / passes))) if passes else None
-
-
-def n_for_none(N, d, block_m, e):
-    return _first(N, d, block_m, e) or N
+def _by_division(N, d, block_m, e, finish):
+    """Without a search, from the most passes that V1 may take; ``finish`` makes block_n of them."""
+    passes = (2 * math.ceil(N / block_m) * d * e + 3) // (d * e + 8 * d + 16)
+    return finish(N, passes) if passes else None
 
 
 WRONG = {
-    "if V1's O is counted with e bytes: it is kept in fp32": o_in_e_bytes,
-    "if V1's O is counted one way: it is read and written for each block of keys": o_one_way,
-    "if ℓ and m are forgotten in V1": no_l_and_m,
-    "if ℓ and m are counted one way: both are read and written": l_and_m_one_way,
-    "if V2 is charged for K alone: V passes as often": k_alone,
-    "if V2's L is forgotten": no_lse,
-    "if equal counts pass for fewer": equal_counts,
-    "with N / block in place of ⌈N / block⌉: a part of a block takes a whole pass": no_ceiling,
-    "with N // block_m in V2: the last, shorter block of queries reads all of K and V, too": floor_of_queries,
-    "with 2 * N // block_m for K and V in V2: Python takes 2 N first, and rounds down": twice_n_rounded_down,
-    "with N // block_n in V1: the last, shorter block of keys takes a whole pass, too": floor_of_keys,
-    "with N // block in both: a part of a block takes a whole pass, in V1 and in V2": floors,
-    "if block_n = N is never tried: range(1, N) ends before it": without_n,
-    "if N / T is rounded down: block_n has to be large enough for at most T blocks": rounded_down,
-    "if only powers of two are tried": power_of_two,
-    "if N comes back where there is no such block": n_for_none,
+    diagnosis: variant(_first, bug)
+    for diagnosis, bug in {
+        "if V1's O is counted with e bytes: it is kept in fp32": {"o_bytes": None},
+        "if V1's O is counted one way: it is read and written for each block of keys": {"o_ways": 1},
+        "if ℓ and m are forgotten in V1": {"vectors": 0},
+        "if ℓ and m are counted one way: both are read and written": {"vectors": 2},
+        "if V2 is charged for K alone: V passes as often": {"kv": 1},
+        "if V2's L is forgotten": {"lse": 0},
+        "if V2 is charged for ℓ and m: it writes L alone": {"lse": 8},
+        "if equal counts pass for fewer": {"equal": True},
+        "with N / block in place of ⌈N / block⌉: a part of a block takes a whole pass": {"up_m": float, "up_n": float},
+        "with N / block_n in place of ⌈N / block_n⌉: a part of a block takes a whole pass": {"up_n": float},
+        "with N / block_m in place of ⌈N / block_m⌉: a part of a block takes a whole pass": {"up_m": float},
+        "with N // block_m in V2: the last, shorter block of queries reads all of K and V, too": {"up_m": math.floor},
+        "with 2 * N // block_m for K and V in V2: Python takes 2 N first, and rounds down": {
+            "up_m": lambda blocks: math.floor(2 * blocks) / 2
+        },
+        "with N // block_n in V1: the last, shorter block of keys takes a whole pass, too": {"up_n": math.floor},
+        "with N // block in both: a part of a block takes a whole pass, in V1 and in V2": {
+            "up_m": math.floor,
+            "up_n": math.floor,
+        },
+        "with N // block + 1: where block divides N there is no further one": {
+            "up_m": lambda blocks: math.floor(blocks) + 1,
+            "up_n": lambda blocks: math.floor(blocks) + 1,
+        },
+        "if block_n = N is never tried: range(1, N) ends before it": {"tried": lambda N: range(1, N)},
+        "if only powers of two are tried": {"tried": lambda N: [2**i for i in range(N.bit_length())]},
+        "if only multiples of 8 are tried": {"tried": lambda N: range(8, N + 1, 8)},
+        "if only multiples of 16 are tried": {"tried": lambda N: range(16, N + 1, 16)},
+        "if the largest block_n comes back, not the smallest": {"tried": lambda N: range(N, 0, -1)},
+        "if N comes back where there is no such block": {"none": lambda N: N},
+        "if 0 comes back where there is no such block: return None there": {"none": lambda N: 0},
+        "if −1 comes back where there is no such block: return None there": {"none": lambda N: -1},
+    }.items()
+}
+WRONG |= {
+    f"if the search ends at {last:,}: block_n may be as large as N": variant(_first, {"tried": tried})
+    for last, tried in ((n, lambda N, n=n: range(1, min(N, n) + 1)) for n in (128, 256, 512, 1024, 4096))
+}
+WRONG |= {
+    "if N / T is rounded down: block_n has to be large enough for at most T blocks": variant(
+        _by_division, lambda N, passes: N // passes
+    ),
+    "if N / T is rounded to the nearest: block_n has to be large enough for at most T blocks": variant(
+        _by_division, lambda N, passes: round(N / passes)
+    ),
 }

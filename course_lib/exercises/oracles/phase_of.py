@@ -3,15 +3,19 @@
 from collections.abc import Iterable
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
+    yield Case("tile 2 in a ring of one slot", (2, 1))
+    yield Case("tile 9 of six slots", (9, 6))
+    yield Case("tile 5 of five slots", (5, 5))
     yield Case("the first tile: nobody waits for a fresh slot", (0, 2))
     yield Case("the second slot", (1, 2))
     yield Case("the second time round", (2, 2))
     yield Case("tile 3 of two slots", (3, 2))
     yield Case("the third time round: phases are 0 or 1", (4, 2))
-    yield Case("a ring of one slot", (3, 1))
+    yield Case("tile 3 in a ring of one slot", (3, 1))
     yield Case("three slots, the last one", (2, 3))
     yield Case("three slots, the second time round", (5, 3))
     yield Case("six slots", (1003, 6))
@@ -30,71 +34,35 @@ def expected(n: int, slots: int) -> tuple[int, int, int]:
     )  # the producer waits for the phase before the one that has begun
 
 
-def phase_of_the_tile(n, slots):
-    return n % slots, n % 2, 1 - n % 2
-
-
-def the_same_phase_for_both(n, slots):
-    return n % slots, n // slots % 2, n // slots % 2
-
-
-def first_round_waits(n, slots):
-    return n % slots, n // slots % 2, 0 if n < slots else 1 - n // slots % 2
-
-
-def roles_swapped(n, slots):
-    return n % slots, 1 - n // slots % 2, n // slots % 2
-
-
-def rounds_counted(n, slots):
-    return n % slots, n // slots, n // slots + 1
-
-
-def rounds_counted_and_flipped(n, slots):
-    return n % slots, n // slots, n // slots ^ 1
-
-
-def full_counted(n, slots):
-    return n % slots, n // slots, 1 - n // slots % 2
-
-
-def one_less_round(n, slots):
-    return n % slots, n // slots, 1 - n // slots
-
-
-def the_round_before(n, slots):
-    return n % slots, n // slots % 2, n // slots - 1
-
-
-def the_round_before_both_counted(n, slots):
-    return n % slots, n // slots, n // slots - 1
-
-
-def masked(n, slots):
-    return n & (slots - 1), n // slots % 2, 1 - n // slots % 2
-
-
-def slot_and_round_swapped(n, slots):
-    return n // slots, n % slots % 2, 1 - n % slots % 2
-
-
-def counted_from_one(n, slots):
-    return n % slots, (n + 1) // slots % 2, 1 - (n + 1) // slots % 2
+def _phase_of(n, slots, bug):
+    slot, r = n % slots, n // slots
+    if bug == "swapped":
+        slot, r = r, slot
+    r = {"tile": n, "from one": (n + 1) // slots}.get(bug, r)
+    full = r % 2
+    pairs = {
+        "same": (full, full), "first round": (full, 0 if n < slots else 1 - full), "roles": (1 - full, full),
+        "counted": (r, r + 1), "no mod": (r, 1 - r), "before": (full, r - 1),
+    }  # fmt: skip
+    return n & (slots - 1) if bug == "masked" else slot, *pairs.get(bug, (full, 1 - full))
 
 
 WRONG = {
-    "if the phase changes with each tile: it changes with each round, n div slots": phase_of_the_tile,
+    "if the phase changes with each tile: it changes with each round, n div slots": variant(_phase_of, "tile"),
     "if the producer waits for the consumer's phase: in the first round nothing completes it, and both wait "
-    "forever": the_same_phase_for_both,
-    "if the producer waits for phase 0 in the first round: a fresh barrier has completed phase 1, not 0": first_round_waits,
-    "if the two phases are swapped: the consumer does not wait for its first tile and reads what is not there": roles_swapped,
-    "if rounds are counted on: from the third round on they are 2, 3, …, and phases are 0 or 1": rounds_counted,
-    "if the rounds' last bit is flipped but the others stay: take n div slots mod 2 first": rounds_counted_and_flipped,
-    "if mod 2 is missing in the phase of full: from the third round on it is 2, 3, …": full_counted,
-    "if mod 2 is missing: from the third round on r is no phase, and 1 − r is below 0": one_less_round,
-    "if the producer waits for r − 1 without mod 2: in the first round that is −1": the_round_before,
-    "if mod 2 is missing in r and in r − 1: phases are 0 or 1": the_round_before_both_counted,
-    "if the slot is n & (slots − 1): that is n mod slots for powers of two only": masked,
-    "if mod and div are swapped: the slot is the remainder, the round is the quotient": slot_and_round_swapped,
-    "if tiles are counted from 1 for the round: the last slot is then a round ahead": counted_from_one,
+    "forever": variant(_phase_of, "same"),
+    "if the producer waits for phase 0 in the first round: a fresh barrier has completed phase 1, not 0": (
+        variant(_phase_of, "first round")
+    ),
+    "if the two phases are swapped: the consumer does not wait for its first tile and reads what is not there": (
+        variant(_phase_of, "roles")
+    ),
+    "if rounds are counted on: from the third round on they are 2, 3, …, and phases are 0 or 1": (
+        variant(_phase_of, "counted")
+    ),
+    "if mod 2 is missing: from the third round on r is no phase, and 1 − r is below 0": variant(_phase_of, "no mod"),
+    "if the producer waits for r − 1 without mod 2: in the first round that is −1": variant(_phase_of, "before"),
+    "if the slot is n & (slots − 1): that is n mod slots for powers of two only": variant(_phase_of, "masked"),
+    "if mod and div are swapped: the slot is the remainder, the round is the quotient": variant(_phase_of, "swapped"),
+    "if tiles are counted from 1 for the round: the last slot is then a round ahead": variant(_phase_of, "from one"),
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
@@ -25,6 +26,17 @@ def cases() -> Iterable[Case]:
     yield Case("a late spike", (1.0, 4.0, torch.randn(3), torch.tensor([0.0, 300.0]), torch.randn(2, 3)))
     yield Case("a block far below the spike", (300.0, 1.0, torch.randn(3), torch.randn(4), torch.randn(4, 3)))
     yield Case(
+        "200, 0, 0, 0", (-math.inf, 0.0, torch.zeros(2), torch.tensor([200.0, 0.0, 0.0, 0.0]), torch.randn(4, 2))
+    )
+    for sign in (1, -1):
+        scores = torch.tensor([10000.0, 9999.0, 0.0]) * sign
+        yield Case(
+            f"scores of {10000 * sign:,} after scores near 0", (1.0, 2.0, torch.randn(2), scores, torch.randn(3, 2))
+        )
+    yield Case(
+        "scores at the lower end of fp32", (-math.inf, 0.0, torch.zeros(2), torch.full((2,), -3e38), torch.randn(2, 2))
+    )
+    yield Case(
         "a long block of large scores", (12.0, 3.0, torch.randn(8) * 3, torch.randn(100) * 10, torch.randn(100, 8))
     )
 
@@ -42,101 +54,50 @@ def expected(
     return new, float(weights.sum()), (weights[:, None] * values).sum(0).float()
 
 
-def acc_kept(m, l, acc, x, V):
-    new = max(m, float(x.max()))
-    p = torch.exp(x - new)
-    return new, l * math.exp(m - new) + float(p.sum()), acc + p @ V
-
-
-def sum_kept(m, l, acc, x, V):
-    new = max(m, float(x.max()))
-    p = torch.exp(x - new)
-    return new, l + float(p.sum()), acc * math.exp(m - new) + p @ V
-
-
-def maximum_overwritten(m, l, acc, x, V):
-    m = max(m, float(x.max()))
-    p = torch.exp(x - m)
-    return m, l + float(p.sum()), acc + p @ V
-
-
-def new_part_corrected(m, l, acc, x, V):
-    new = max(m, float(x.max()))
-    p, factor = torch.exp(x - new), math.exp(m - new)
-    return new, l * factor + float(p.sum()), (acc + p @ V) * factor
-
-
-def all_corrected(m, l, acc, x, V):
-    new = max(m, float(x.max()))
-    p, factor = torch.exp(x - new), math.exp(m - new)
-    return new, (l + float(p.sum())) * factor, (acc + p @ V) * factor
-
-
-def divided(m, l, acc, x, V):
-    new = max(m, float(x.max()))
-    p, factor = torch.exp(x - new), math.exp(m - new)
-    total = l * factor + float(p.sum())
-    return new, total, (acc * factor + p @ V) / total
-
-
-def kept_as_average(m, l, acc, x, V):
-    new = max(m, float(x.max()))
-    p, factor = torch.exp(x - new), math.exp(m - new)
-    total = l * factor + float(p.sum())
-    return new, total, (acc * l * factor + p @ V) / total
-
-
-def m_starts_at_zero(m, l, acc, x, V):
-    m = max(m, 0.0)
-    new = max(m, float(x.max()))
-    p, factor = torch.exp(x - new), math.exp(m - new)
-    return new, l * factor + float(p.sum()), acc * factor + p @ V
-
-
-def no_maximum(m, l, acc, x, V):
-    p = torch.exp(x)
-    return max(m, float(x.max())), l + float(p.sum()), acc + p @ V
-
-
-def old_maximum(m, l, acc, x, V):
-    new = max(m, float(x.max()))
-    p, factor = torch.exp(x - m), math.exp(m - new)
-    return new, l * factor + float(p.sum()), acc * factor + p @ V
-
-
-def block_maximum(m, l, acc, x, V):
-    new = float(x.max())
-    p, factor = torch.exp(x - new), math.exp(m - new)
-    return new, l * factor + float(p.sum()), acc * factor + p @ V
-
-
-def upside_down(m, l, acc, x, V):
-    new = max(m, float(x.max()))
-    p, factor = torch.exp(x - new), math.exp(new - m)
-    return new, l * factor + float(p.sum()), acc * factor + p @ V
-
-
-def local_softmax(m, l, acc, x, V):
-    new = max(m, float(x.max()))
-    p, factor = torch.exp(x - new), math.exp(m - new)
-    p = p / p.sum()
-    return new, l * factor + float(p.sum()), acc * factor + p @ V
+def _rescale(m, l, acc, x, V, bug):
+    own = float(x.max())
+    if bug in ("m from 0", "finite m"):
+        m = max(m, 0.0 if bug == "m from 0" else -1e9)
+    new = own if bug == "block maximum" else max(m, own)
+    p = torch.exp(x - {"no maximum": 0.0, "old maximum": m, "own maximum": own}.get(bug, new))
+    if bug == "lite":
+        p = p / p.sum()
+    factor = math.exp(new - m) if bug == "upside down" else math.exp(m - new)
+    if bug == "new rescaled":
+        p = p * factor
+    if bug in ("overwritten", "no maximum", "new rescaled"):
+        factor = 1.0
+    total = l * (1.0 if bug == "l kept" else factor) + float(p.sum())
+    if bug == "average":
+        acc = acc * l
+    acc = acc * (1.0 if bug == "acc kept" else factor) + p @ V
+    if bug == "acc late" or bug == "both late":
+        acc = acc + (factor - 1) * (p @ V)
+        total += (factor - 1) * float(p.sum()) if bug == "both late" else 0.0
+    return (m if bug == "m kept" else new), total, acc / total if bug in ("divided", "average") else acc
 
 
 WRONG = {
-    "if acc is not rescaled to the new maximum: the old values count too much": acc_kept,
-    "if l is not rescaled to the new maximum, only acc is": sum_kept,
-    "if neither l nor acc is rescaled, or m is overwritten before the factor is taken: exp(m − m_new) is then always 1": (
-        maximum_overwritten
-    ),
-    "if the new values are added to acc first and then rescaled with the old ones": new_part_corrected,
-    "if l and acc are rescaled after the new block is added: its weights are measured from the new maximum": all_corrected,
-    "if acc is divided by l in each step: it is divided once, after the last block": divided,
-    "if acc is taken for an average and kept as one: here it is the sum, not yet divided by l": kept_as_average,
-    "if m starts at 0 instead of −∞: all scores far below 0 then vanish": m_starts_at_zero,
-    "without subtracting the maximum: large scores overflow": no_maximum,
-    "if the new weights are measured from the old m: exp(x − m) is infinite in the first block": old_maximum,
-    "if the maximum is that of the block alone: it may fall, and after a spike acc overflows": block_maximum,
-    "if l and acc are rescaled by exp(m_new − m), upside down": upside_down,
-    "if the block's weights are divided by their own sum, as in Lite": local_softmax,
+    diagnosis: variant(_rescale, bug)
+    for diagnosis, bug in {
+        "if acc is not rescaled to the new maximum: the old values count too much": "acc kept",
+        "if l is not rescaled to the new maximum, only acc is": "l kept",
+        "if neither l nor acc is rescaled, or m is overwritten before the factor is taken: exp(m − m_new) is then always 1": (
+            "overwritten"
+        ),
+        "if the new values are added to acc first and then rescaled with the old ones": "acc late",
+        "if l and acc are rescaled after the new block is added: its weights are measured from the new maximum": "both late",
+        "if the new weights are multiplied by the factor, and not what was summed before": "new rescaled",
+        "if acc is divided by l in each step: it is divided once, after the last block": "divided",
+        "if acc is taken for an average and kept as one: here it is the sum, not yet divided by l": "average",
+        "if m starts at 0 instead of −∞: all scores far below 0 then vanish": "m from 0",
+        "if m starts at a number such as −10⁹ instead of −∞: scores may lie below it": "finite m",
+        "without subtracting the maximum: large scores overflow": "no maximum",
+        "if the new weights are measured from the old m: exp(x − m) is infinite in the first block": "old maximum",
+        "if the new weights are measured from the block's own maximum, and m is the larger one": "own maximum",
+        "if the maximum is that of the block alone: it may fall, and after a spike acc overflows": "block maximum",
+        "if l and acc are rescaled by exp(m_new − m), upside down": "upside down",
+        "if the block's weights are divided by their own sum, as in Lite": "lite",
+        "if the old m is returned with the new l and acc": "m kept",
+    }.items()
 }

@@ -6,17 +6,16 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
     torch.manual_seed(0)
 
-    def drawn(
-        n: int, keys: int, d: int, block: slice, kind: torch.dtype = torch.float32, size: float = 1.0
-    ) -> tuple[torch.Tensor, ...]:
-        """One block of an attention over all keys; v and do times ``size``."""
+    def drawn(n: int, keys: int, d: int, block: slice, kind: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
+        """One block of an attention over all keys."""
         p = torch.softmax(2 * torch.randn(n, keys), dim=1)
-        v, do = size * torch.randn(keys, d), size * torch.randn(n, d)
+        v, do = torch.randn(keys, d), torch.randn(n, d)
         return (p @ v).to(kind), do.to(kind), p[:, block], (do @ v.T)[:, block]
 
     all_keys = slice(None)
@@ -32,8 +31,9 @@ def cases() -> Iterable[Case]:
     p[:2] = 0.0
     yield Case("rows that see no key of the block", (o, do, p, dp))
     yield Case("a ragged block of one key", drawn(9, 7, 16, slice(6, 7)))
-    yield Case("float16 o and do", drawn(8, 12, 64, slice(0, 8), torch.float16))
-    yield Case("float16, with products beyond 65,504", drawn(4, 6, 8, slice(0, 4), torch.float16, 500.0))
+    large = torch.tensor([[300.0, 250.0], [400.0, 300.0]]).half()
+    yield Case("float16, with products beyond 65,504", (large, large.flip(1), p[2:4, :3], dp[2:4, :3]))
+    yield Case("float16 o and do, d = 1", drawn(8, 12, 1, slice(0, 8), torch.float16))
 
 
 def expected(o: torch.Tensor, do: torch.Tensor, p: torch.Tensor, dp: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,65 +43,26 @@ def expected(o: torch.Tensor, do: torch.Tensor, p: torch.Tensor, dp: torch.Tenso
     return torch.tensor(rows), torch.tensor(ds)
 
 
-def from_the_block(o, do, p, dp):
-    D = (p * dp).sum(dim=1)
-    return D, p * (dp - D[:, None])
-
-
-def over_the_queries(o, do, p, dp):
-    D = (o.float() * do.float()).sum(dim=0)
-    return D, p * (dp - D[:, None])
-
-
-def along_the_keys(o, do, p, dp):
-    D = (o.float() * do.float()).sum(dim=1)
-    return D, p * (dp - D)
-
-
-def in_half(o, do, p, dp):
-    D = (o * do).sum(dim=1).float()
-    return D, p * (dp - D[:, None])
-
-
-def multiplied_in_half(o, do, p, dp):
-    D = (o * do).float().sum(dim=1)
-    return D, p * (dp - D[:, None])
-
-
-def d_after_the_product(o, do, p, dp):
-    D = (o.float() * do.float()).sum(dim=1)
-    return D, p * dp - D[:, None]
-
-
-def no_p(o, do, p, dp):
-    D = (o.float() * do.float()).sum(dim=1)
-    return D, dp - D[:, None]
-
-
-def no_d(o, do, p, dp):
-    D = (o.float() * do.float()).sum(dim=1)
-    return D, p * dp
-
-
-def d_added(o, do, p, dp):
-    D = (o.float() * do.float()).sum(dim=1)
-    return D, p * (dp + D[:, None])
-
-
-def kept_dimension(o, do, p, dp):
-    D = (o.float() * do.float()).sum(dim=1, keepdim=True)
-    return D, p * (dp - D)
+def _row_dot(o, do, p, dp, bug):
+    products = (o * do).float() if bug == "halves" else o.float() * do.float()
+    D = products.sum(dim=0) if bug == "over queries" else products.sum(dim=1)
+    if bug == "block":
+        D = (p * dp).sum(dim=1)
+    elif bug == "mean":
+        D = products.mean(dim=1)
+    column = D if bug == "along keys" else D[:, None]
+    ds = {"after": p * dp - column, "no P": dp - column, "no D": p * dp, "sign": p * (column - dp)}
+    return D, ds.get(bug, p * (dp - column))
 
 
 WRONG = {
-    "if D is summed over the block of P ∘ dP: the keys outside of the block are missing": from_the_block,
-    "if D is summed over the queries instead of along each row": over_the_queries,
-    "if D is subtracted along the keys: D[:, None] gives each row its own number": along_the_keys,
-    "if halves are multiplied and summed as halves: all is rounded, and ∞ beyond 65,504": in_half,
-    "if halves are converted after the product only: it is rounded, or ∞, already": multiplied_in_half,
-    "if D is subtracted after the product, P ∘ dP − D: P multiplies both": d_after_the_product,
-    "if dS is dP − D: the factor P is missing": no_p,
-    "if dS is P ∘ dP: its rows then do not sum to 0": no_d,
-    "if D is added instead of subtracted": d_added,
-    "if D keeps a second dimension of length 1": kept_dimension,
+    "if D is summed over the block of P ∘ dP: the keys outside of the block are missing": variant(_row_dot, "block"),
+    "if D is summed over the queries instead of along each row": variant(_row_dot, "over queries"),
+    "if D is subtracted along the keys: D[:, None] gives each row its own number": variant(_row_dot, "along keys"),
+    "if D is a mean: it is a sum over the d entries of a row": variant(_row_dot, "mean"),
+    "if halves are multiplied or summed as halves: all is rounded, and ∞ beyond 65,504": variant(_row_dot, "halves"),
+    "if D is subtracted after the product, P ∘ dP − D: P multiplies both": variant(_row_dot, "after"),
+    "if dS is dP − D: the factor P is missing": variant(_row_dot, "no P"),
+    "if dS is P ∘ dP: its rows then do not sum to 0": variant(_row_dot, "no D"),
+    "if dS has the other sign: it is P ∘ (dP − D)": variant(_row_dot, "sign"),
 }

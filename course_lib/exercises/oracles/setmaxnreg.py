@@ -3,17 +3,20 @@
 from collections.abc import Iterable
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
     yield Case("two consumers, a producer that keeps 24", (2, 24))
     yield Case("two consumers, a producer that keeps 40", (2, 40))
-    yield Case("a share that is no multiple of 8", (2, 32))
-    yield Case("one consumer: the limit of 256", (1, 24))
+    yield Case("three consumers: a share that is no multiple of 8", (3, 40))
     yield Case("three consumers", (3, 24))
-    yield Case("three consumers, a producer that keeps 40", (3, 40))
+    yield Case("two consumers: a share that is no multiple of 8", (2, 32))
+    yield Case("one consumer: the limit of 256", (1, 24))
     yield Case("nobody gives anything back", (3, 128))
     yield Case("four consumers: 512 / 5 is no whole number", (4, 24))
+    yield Case("five consumers", (5, 32))
+    yield Case("seven consumers, 1,024 threads", (7, 40))
 
 
 def expected(consumers: int, producer: int) -> int:
@@ -24,55 +27,32 @@ def expected(consumers: int, producer: int) -> int:
     return max(r for r in sizes if 128 * (producer + consumers * r) <= owned)
 
 
-def _start(consumers):
-    return min(256, 512 // (consumers + 1) // 8 * 8)
-
-
-def no_rounding_at_the_start(consumers, producer):
-    return min(256, (512 - producer) // consumers // 8 * 8)
-
-
-def start_no_multiple_of_8(consumers, producer):
-    return min(256, (512 // (consumers + 1) * (consumers + 1) - producer) // consumers // 8 * 8)
-
-
-def no_multiple_of_8(consumers, producer):
-    return min(256, (_start(consumers) * (consumers + 1) - producer) // consumers)
-
-
-def nearest_multiple_of_8(consumers, producer):
-    return min(256, round((_start(consumers) * (consumers + 1) - producer) / consumers / 8) * 8)
-
-
-def no_limit(consumers, producer):
-    return (_start(consumers) * (consumers + 1) - producer) // consumers // 8 * 8
-
-
-def limit_of_255(consumers, producer):
-    return min(255, (_start(consumers) * (consumers + 1) - producer) // consumers) // 8 * 8
-
-
-def producer_left_out(consumers, producer):
-    return min(256, _start(consumers) * (consumers + 1) // consumers // 8 * 8)
-
-
-def no_start_of_the_producer(consumers, producer):
-    return min(256, (512 // consumers // 8 * 8 * consumers - producer) // consumers // 8 * 8)
-
-
-def the_gift_is_not_divided(consumers, producer):
-    return min(256, 2 * _start(consumers) - producer)
+def _setmaxnreg(consumers, producer, bug):
+    start = 512 // (consumers + 1) // (1 if bug == "start" else 8) * (1 if bug == "start" else 8)
+    owned = 512 if bug == "all" else start * (consumers + 1)
+    share = (owned - (0 if bug == "producer" else producer)) // (consumers + (bug == "all warpgroups"))
+    if bug == "gift":
+        share = start + (start - producer)
+    whole = {"share": share, "up": -(-share // 8) * 8}.get(bug, share // 8 * 8)
+    return whole if bug == "limit" else min(248 if bug == "255" else 256, whole)
 
 
 WRONG = {
-    "if the consumers share all 512: what the rounding at the start leaves over belongs to nobody": no_rounding_at_the_start,
-    "if the start is not rounded down to a multiple of 8: 512 / 5 leaves 96 for each, not 102": start_no_multiple_of_8,
-    "if the share is not rounded down to a multiple of 8: setmaxnreg refuses it": no_multiple_of_8,
-    "if the share is rounded to the nearest multiple of 8: rounded up, the consumers ask for more than there is and wait "
-    "forever": nearest_multiple_of_8,
-    "without the limit of 256": no_limit,
-    "if the limit is 255, rounded down to 248: setmaxnreg takes up to 256": limit_of_255,
-    "if what the producer keeps is not taken away": producer_left_out,
-    "if the start is divided among the consumers alone: the producer is a warpgroup, too": no_start_of_the_producer,
-    "if each consumer takes all that the producer gives back, instead of a share of it": the_gift_is_not_divided,
+    "if the consumers share all 512: what the rounding at the start leaves over belongs to nobody": (
+        variant(_setmaxnreg, "all")
+    ),
+    "if the start is not rounded down to a multiple of 8: 512 / 5 leaves 96 for each, not 102": (
+        variant(_setmaxnreg, "start")
+    ),
+    "if the share is not rounded down to a multiple of 8: setmaxnreg refuses it": variant(_setmaxnreg, "share"),
+    "if the share is rounded up to a multiple of 8: the consumers ask for more than there is and wait forever": (
+        variant(_setmaxnreg, "up")
+    ),
+    "without the limit of 256": variant(_setmaxnreg, "limit"),
+    "if the limit is 255, rounded down to 248: setmaxnreg takes up to 256": variant(_setmaxnreg, "255"),
+    "if what the producer keeps is not taken away": variant(_setmaxnreg, "producer"),
+    "if the rest is divided among all warpgroups: the producer has its part already": variant(
+        _setmaxnreg, "all warpgroups"
+    ),
+    "if each consumer takes all that the producer gives back, instead of a share of it": variant(_setmaxnreg, "gift"),
 }

@@ -4,14 +4,19 @@ import math
 from collections.abc import Iterable
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
+    yield Case("a little less than a whole number", (893, 4800, 8192, 132))
+    yield Case("one tile is more than enough", (100, 2000, 65_536, 132))
     yield Case("the ring of the page", (657, 4800, 8192, 132))
     yield Case("tiles of twice the size", (657, 4800, 16_384, 132))
     yield Case("a little more than a whole number", (700, 4800, 8192, 132))
     yield Case("exactly four slots", (550, 4800, 5000, 132))
-    yield Case("one tile is more than enough", (100, 2000, 65_536, 132))
+    for args in ((704, 4800, 5120, 132), (2280, 768, 3072, 114), (2304, 960, 9216, 80), (1792, 4800, 15_360, 80)):
+        yield Case("a whole number of slots, of other sizes", args)
+    yield Case("one byte more than four slots", (2153, 2009, 8192, 132))
     yield Case("one ring with the bandwidth for itself", (500, 40, 4096, 1))
     yield Case("a slow memory, small tiles", (900, 3350, 2048, 132))
 
@@ -24,49 +29,31 @@ def expected(round_trip_ns: int, gb_per_s: int, tile_bytes: int, rings: int) -> 
     return slots
 
 
-def _slots(round_trip_ns, gb_per_s, tile_bytes, rings):
-    return round_trip_ns * gb_per_s / (rings * tile_bytes)
-
-
-def rounded_down(round_trip_ns, gb_per_s, tile_bytes, rings):
-    return int(_slots(round_trip_ns, gb_per_s, tile_bytes, rings))
-
-
-def rounded_down_at_least_one(round_trip_ns, gb_per_s, tile_bytes, rings):
-    return max(1, int(_slots(round_trip_ns, gb_per_s, tile_bytes, rings)))
-
-
-def nearest(round_trip_ns, gb_per_s, tile_bytes, rings):
-    return round(_slots(round_trip_ns, gb_per_s, tile_bytes, rings))
-
-
-def one_more_than_rounded_down(round_trip_ns, gb_per_s, tile_bytes, rings):
-    return int(_slots(round_trip_ns, gb_per_s, tile_bytes, rings)) + 1
-
-
-def one_more(round_trip_ns, gb_per_s, tile_bytes, rings):
-    return math.ceil(_slots(round_trip_ns, gb_per_s, tile_bytes, rings)) + 1
-
-
-def not_shared(round_trip_ns, gb_per_s, tile_bytes, rings):
-    return math.ceil(_slots(round_trip_ns, gb_per_s, tile_bytes, 1))
-
-
-def powers_of_two(round_trip_ns, gb_per_s, tile_bytes, rings):
-    return math.ceil(_slots(round_trip_ns, gb_per_s, tile_bytes, rings) * 2**30 / 10**9)
-
-
-def not_whole(round_trip_ns, gb_per_s, tile_bytes, rings):
-    return _slots(round_trip_ns, gb_per_s, tile_bytes, rings)
+def _slots_needed(round_trip_ns, gb_per_s, tile_bytes, rings, bug):
+    slots = round_trip_ns * gb_per_s / (rings * tile_bytes)
+    return {
+        "down": int(slots), "nearest": round(slots), "down, one more": int(slots) + 1, "one more": math.ceil(slots) + 1,
+        "not shared": math.ceil(slots * rings), "inverse": math.ceil(1 / slots), "2^30": math.ceil(slots * 2**30 / 10**9),
+        "seconds": math.ceil(gb_per_s * 1e9 * (round_trip_ns * 1e-9) / rings / tile_bytes), "part": slots,
+    }[bug]  # fmt: skip
 
 
 WRONG = {
-    "if you round down: with fewer slots the bandwidth is not reached": rounded_down,
-    "if you round down to at least 1: with fewer slots the bandwidth is not reached": rounded_down_at_least_one,
-    "if you round to the nearest whole number: 2.2 slots need 3": nearest,
-    "if you round down and add 1: an exact multiple needs no more": one_more_than_rounded_down,
-    "if one more slot is added for the tile that is being read: the round trip counts reading already": one_more,
-    "if you return the slots of all rings together: the rings share them, as they share the bandwidth": not_shared,
-    "if a GB is 2^30 bytes: bandwidths count 10^9": powers_of_two,
-    "if part of a slot is returned: round up": not_whole,
+    "if you round down: with fewer slots the bandwidth is not reached": variant(_slots_needed, "down"),
+    "if you round to the nearest whole number: 2.2 slots need 3": variant(_slots_needed, "nearest"),
+    "if you round down and add 1: an exact multiple needs no more": variant(_slots_needed, "down, one more"),
+    "if one more slot is added for the tile that is being read: the round trip counts reading already": (
+        variant(_slots_needed, "one more")
+    ),
+    "if you return the slots of all rings together: the rings share them, as they share the bandwidth": (
+        variant(_slots_needed, "not shared")
+    ),
+    "if the fraction is upside down: the bytes on their way over those of a slot in each ring": variant(
+        _slots_needed, "inverse"
+    ),
+    "if a GB is 2^30 bytes: bandwidths count 10^9": variant(_slots_needed, "2^30"),
+    "if a float is rounded on the way, 1e-9, say: a whole number of slots then comes out a little above itself": (
+        variant(_slots_needed, "seconds")
+    ),
+    "if part of a slot is returned: round up": variant(_slots_needed, "part"),
 }

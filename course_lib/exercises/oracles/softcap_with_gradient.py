@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 
 
 def cases() -> Iterable[Case]:
@@ -14,6 +15,10 @@ def cases() -> Iterable[Case]:
     yield Case("a gradient other than 1", (torch.tensor([0.0, 10.0, -10.0]), 20.0, torch.tensor([2.0, -3.0, 0.5])))
     yield Case("a cap below 1", (torch.tensor([0.1, 0.5, -0.7]), 0.5, torch.ones(3)))
     yield Case("scores far beyond the cap", (torch.tensor([0.0, 2e4, -2e4]), 20.0, torch.ones(3)))
+    yield Case("a cap far beyond the scores", (torch.tensor([3.0, -0.5, 0.25]), 1e6, torch.ones(3)))
+    yield Case("a cap of 0.001", (torch.tensor([2e-4, -1e-3, 3e-3]), 1e-3, torch.ones(3)))
+    yield Case("a single number", (torch.tensor(-20.0), 30.0, torch.tensor(0.5)))
+    yield Case("two heads of 3 × 4 scores", (torch.randn(2, 3, 4) * 40, 30.0, torch.randn(2, 3, 4)))
     yield Case("a block of scores", (torch.randn(5, 7) * 40, 30.0, torch.randn(5, 7)))
 
 
@@ -24,82 +29,34 @@ def expected(x: torch.Tensor, cap: float, dy: torch.Tensor) -> tuple[torch.Tenso
     return y.float(), (dy * 4 * power / (1 + power) ** 2).float()
 
 
-def not_multiplied_by_c(x, cap, dy):
-    t = torch.tanh(x / cap)
-    return t, dy * (1 - t**2)
-
-
-def outer_factor_forgotten(x, cap, dy):
-    t = torch.tanh(x / cap)
-    return t, dy * (1 - t**2) / cap
-
-
-def not_divided_by_c(x, cap, dy):
-    t = torch.tanh(x)
-    return cap * t, dy * (1 - t**2)
-
-
-def not_divided_by_c_and_its_slope(x, cap, dy):
-    t = torch.tanh(x)
-    return cap * t, dy * cap * (1 - t**2)
-
-
-def slope_of_the_capped(x, cap, dy):
-    y = cap * torch.tanh(x / cap)
-    return y, dy * (1 - torch.tanh(y / cap) ** 2)
-
-
-def slope_from_y(x, cap, dy):
-    y = cap * torch.tanh(x / cap)
-    return y, dy * (1 - y**2)
-
-
-def slope_without_division(x, cap, dy):
-    return cap * torch.tanh(x / cap), dy * (1 - torch.tanh(x) ** 2)
-
-
-def outer_factor_only(x, cap, dy):
-    t = torch.tanh(x / cap)
-    return cap * t, dy * cap * (1 - t**2)
-
-
-def inner_factor_only(x, cap, dy):
-    t = torch.tanh(x / cap)
-    return cap * t, dy * (1 - t**2) / cap
-
-
-def square_forgotten(x, cap, dy):
-    t = torch.tanh(x / cap)
-    return cap * t, dy * (1 - t)
-
-
-def clamped(x, cap, dy):
-    return x.clamp(-cap, cap), dy * (x.abs() < cap)
-
-
-def overflowing_powers(x, cap, dy):
-    power = torch.exp(2 * x / cap)
-    t = (power - 1) / (power + 1)
-    return cap * t, dy * (1 - t**2)
-
-
-def slope_alone(x, cap, dy):
-    t = torch.tanh(x / cap)
-    return cap * t, 1 - t**2
+def _softcap(x, cap, dy, bug):
+    u = x if bug == "no division" else x / cap
+    power = torch.exp(2 * u)
+    t = {"overflow": (power - 1) / (power + 1), "cancels": 1 - 2 / (power + 1)}.get(bug, torch.tanh(u))
+    slope = {
+        "c stays": cap * (1 - t * t), "1 / c stays": (1 - t * t) / cap, "no square": 1 - t,
+        "of y": 1 - (cap * t) ** 2, "slope of x": 1 - torch.tanh(x) ** 2, "sign": t * t - 1,
+    }.get(bug, 1 - t * t)  # fmt: skip
+    if bug == "clamp":
+        return x.clamp(-cap, cap), dy * (x.abs() < cap)
+    return t if bug == "no c" else cap * t, slope if bug == "no dy" else dy * slope
 
 
 WRONG = {
-    "if y is tanh(x / c) without the c before it: it stays within ±1": not_multiplied_by_c,
-    "if the c before tanh is forgotten in both directions: y stays within ±1": outer_factor_forgotten,
-    "if x is not divided by c before tanh: the cap is reached at scores of 2 or 3": not_divided_by_c,
-    "if x is not divided by c before tanh, and the slope is that of c tanh(x)": not_divided_by_c_and_its_slope,
-    "if the slope is taken at the capped score y instead of x: tanh is then applied twice": slope_of_the_capped,
-    "if the slope is 1 − y²: y is c times the tanh that has to be squared": slope_from_y,
-    "if the slope is 1 − tanh²(x): x has to be divided by c there, too": slope_without_division,
-    "if the chain rule stops half-way: the 1 / c of x / c is missing, and c stays in the slope": outer_factor_only,
-    "if the slope lacks the c before tanh: at 0 it is then 1 / c instead of 1": inner_factor_only,
-    "if the slope is 1 − tanh without the square: below 0 it is more than 1": square_forgotten,
-    "with a clamp: it is straight up to c, and its slope jumps from 1 to 0": clamped,
-    "if tanh is made of e^(2x/c): that overflows, and ∞ / ∞ is no number": overflowing_powers,
-    "if dx is the slope alone: it has to be multiplied by dy": slope_alone,
+    "if y is tanh(x / c) without the c before it: it stays within ±1": variant(_softcap, "no c"),
+    "if x is not divided by c before tanh: the cap is reached at scores of 2 or 3": variant(_softcap, "no division"),
+    "if the slope is 1 − y²: y is c times the tanh that has to be squared": variant(_softcap, "of y"),
+    "if the slope is 1 − tanh²(x): x has to be divided by c there, too": variant(_softcap, "slope of x"),
+    "if the chain rule stops half-way: the 1 / c of x / c is missing, and c stays in the slope": variant(
+        _softcap, "c stays"
+    ),
+    "if the slope lacks the c before tanh: at 0 it is then 1 / c instead of 1": variant(_softcap, "1 / c stays"),
+    "if the slope is 1 − tanh without the square: below 0 it is more than 1": variant(_softcap, "no square"),
+    "if the slope has the other sign: it is 1 − tanh²": variant(_softcap, "sign"),
+    "if dx is the slope alone: it has to be multiplied by dy": variant(_softcap, "no dy"),
+    "with a clamp: it is straight up to c, and its slope jumps from 1 to 0": variant(_softcap, "clamp"),
+    "if tanh is made of e^(2x/c): that overflows, and ∞ / ∞ is no number": variant(_softcap, "overflow"),
+    "if tanh is made of e^(2x/c): near 0 that is a difference of numbers near 1, and c multiplies its error": (
+        variant(_softcap, "cancels")
+    ),
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 from unittest import mock
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -26,16 +27,29 @@ def exp2_scale(s: torch.Tensor, d: int) -> tuple[torch.Tensor, float]:
     ...
 '''
 
-REFUSED = ("exp", "exp_", "expm1", "softmax", "log_softmax", "logsumexp", "logaddexp", "sigmoid")
-POWERS = ("pow", "pow_", "__pow__", "__rpow__", "float_power")
+REFUSED = {
+    "exp",
+    "expm1",
+    "sinh",
+    "cosh",
+    "tanh",
+    "sigmoid",
+    "logsigmoid",
+    "softplus",
+    "logaddexp",
+    "logsumexp",
+    "logcumsumexp",
+}
+REFUSED |= {"softmax", "softmin", "log_softmax"}
+POWERS = ("pow", "__pow__", "__rpow__", "float_power")
 
 
 def _refuse(name: str) -> NoReturn:
     raise RuntimeError(f"{name} was called; use torch.exp2 for every power")
 
 
-def _no_exp(x: float) -> NoReturn:
-    _refuse("math.exp")
+def _no_exp(*x: Any) -> NoReturn:
+    _refuse("exp, sinh or cosh")
 
 
 class Base(float):
@@ -45,11 +59,16 @@ class Base(float):
         _refuse("a power of math.e")
 
 
+def _power(base: Any, exponent: Any) -> Any:
+    return np.asarray(base) ** exponent if np.all(np.asarray(base) == 2) else _refuse("a power of another base than 2")
+
+
 class PowersOfTwoOnly(TorchFunctionMode):
     """Refuses the natural exponential and what is made of it."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
+        name = getattr(func, "__name__", "").removeprefix("special_")
+        name = name if name.endswith("__") else name.rstrip("_")
         if name in REFUSED:
             _refuse(name)
         if name in POWERS and len(args) == 2:
@@ -60,7 +79,18 @@ class PowersOfTwoOnly(TorchFunctionMode):
 
 
 def run(function: Callable[..., Any], case: Case) -> Any:
-    with mock.patch.multiple(math, exp=_no_exp, pow=operator.pow, e=Base(math.e)), PowersOfTwoOnly():
+    plain: dict[str, Any] = dict.fromkeys(("exp", "expm1", "sinh", "cosh"), _no_exp)
+    changed = {id(getattr(module, name)): _no_exp for module in (math, np) for name in plain} | {
+        id(math.e): Base(math.e)
+    }
+    own = getattr(function, "__globals__", {})  # also what was imported by name
+    here = {name: changed[id(value)] for name, value in own.items() if id(value) in changed}
+    with (
+        mock.patch.multiple(math, **plain, pow=operator.pow, e=Base(math.e)),
+        mock.patch.multiple(np, **plain, power=_power, e=Base(math.e)),
+        mock.patch.dict(own, here),
+        PowersOfTwoOnly(),
+    ):
         return function(*case.args)
 
 

@@ -1,6 +1,7 @@
 """Lecture 09: attention of one query in pure Python that reads every key and value once."""
 
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any
 
 import torch
@@ -76,7 +77,20 @@ class Row(Sequence[float]):
         return self.numbers[column]
 
 
+def _libraries(function: Any) -> set[str]:
+    """The libraries whose names a function's code holds, under whatever name they were imported."""
+    code = getattr(function, "__code__", None)
+    todo, names = [code] if code else [], set()
+    while todo:
+        part = todo.pop()
+        names |= {getattr(function.__globals__.get(name), "__name__", name) for name in part.co_names}
+        todo += [constant for constant in part.co_consts if isinstance(constant, CodeType)]
+    return names & {"torch", "numpy"}
+
+
 def run(function: Callable[..., Any], case: Case) -> Any:
+    if used := _libraries(function):
+        raise TypeError(f"plain Python only: no {' and no '.join(sorted(used))}")
     q, k, v = case.args
     reads = Reads(len(k))
     watched = (

@@ -1,8 +1,11 @@
 """Lecture 11: the rotation of rows in d log2 d additions."""
 
 import contextlib
+import sys
+import tracemalloc
 from collections.abc import Callable
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn, Self
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -24,7 +27,9 @@ def hadamard_rotation(x: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
 '''
 
 
-LONG = 512  # from here on work is counted: the matrix of a shorter row is hardly larger than what the stages make
+def _shares(x: torch.Tensor, y: torch.Tensor) -> bool:
+    strided = x.layout == y.layout == torch.strided
+    return strided and x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
 
 
 class TooMuchWorkError(Exception):
@@ -32,30 +37,76 @@ class TooMuchWorkError(Exception):
 
 
 class _Counted(TorchFunctionMode):
-    """Counts the numbers in new tensors; stops beyond 16 for each addition, or at a tensor of the size of 16 x."""
+    """Counts the numbers in new tensors, and the lines run; stops beyond 16 for each addition, or at a tensor of the size of 16 x.
 
-    def __init__(self, n: int, d: int) -> None:
+    What NumPy and Python hold is looked at in the end, at its largest: 64 bytes for each addition are allowed.
+    """
+
+    def __init__(self, function: Any, n: int, d: int) -> None:
         super().__init__()
-        self.d, self.stages, self.done = d, d.bit_length() - 1, 0
+        self.page = getattr(function, "__globals__", None)
+        self.d, self.stages, self.done, self.lines = d, d.bit_length() - 1, 0, 0
         self.limit, self.largest = 16 * n * d * self.stages, 16 * n * d
+
+    def __enter__(self) -> Self:
+        tracemalloc.start()
+        self.before = sys.gettrace()
+        sys.settrace(self._line)
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        sys.settrace(self.before)
+        super().__exit__(*error)
+        held = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        if held > 4 * self.limit and error == (None, None, None):
+            self._stop()
+
+    def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Called for each line: of a page without tensors each is taken for a number."""
+        if frame.f_globals is not self.page:
+            return None
+        self.lines += 1
+        if self.lines > self.limit:
+            self._stop()
+        return self._line
+
+    def _stop(self) -> NoReturn:
+        additions = self.d * self.stages
+        raise TooMuchWorkError(
+            f"for a row of {self.d:,}, whose stages have {additions:,} additions, more than {16 * additions:,} numbers were "
+            f"computed or held; a matrix has {self.d**2:,}"
+        )
+
+    def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Called for each line: of a page without tensors each is taken for a number."""
+        if frame.f_globals is not self.page:
+            return None
+        self.lines += 1
+        if self.lines > self.limit:
+            self._stop()
+        return self._line
+
+    def _stop(self, count: int) -> NoReturn:
+        raise TooMuchWorkError(
+            f"{count:,} numbers were computed or held for a row of {self.d}; {self.stages} stages have "
+            f"{self.d * self.stages:,} additions, a matrix has {self.d**2:,} numbers"
+        )
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if isinstance(result, torch.Tensor):
-            memory = result.untyped_storage().data_ptr()
-            if all(memory != y.untyped_storage().data_ptr() for y in args if isinstance(y, torch.Tensor)):
-                self.done += result.numel()
-            if self.done > self.limit or result.numel() > self.largest:
-                raise TooMuchWorkError(
-                    f"{max(self.done, result.numel()):,} numbers were computed for a row of {self.d}; "
-                    f"{self.stages} stages have {self.d * self.stages:,} additions, a matrix has {self.d**2:,} numbers"
-                )
+            size = result.numel()
+            if size < self.d or not any(_shares(result, y) for y in args if isinstance(y, torch.Tensor)):
+                self.done += size  # of short pieces views count, too: to look takes longer
+            if self.done > self.limit or size > self.largest:
+                self._stop()
         return result
 
 
 def run(function: Callable[..., Any], case: Case) -> Any:
     x, sign = (y.clone() for y in case.args)
-    with _Counted(*x.shape) if x.shape[1] >= LONG else contextlib.nullcontext():
+    with _Counted(function, *x.shape) if case.options.get("counted") else contextlib.nullcontext():
         return function(x, sign)
 
 

@@ -35,6 +35,7 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     remark=remark,
+    tolerance=0.0,
     hints=(
         "Write down the 16 places for t = 0, 1, 2, 3: place 4t + r gets the key that is the thread's r-th column. Which key is in place 2?",
         "Fill up with zeros to a multiple of 16 first. Then the 16 keys that you wrote down are the order in which to take each group; "

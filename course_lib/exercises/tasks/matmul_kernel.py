@@ -6,11 +6,13 @@ import torch
 
 from course_lib import runtime
 from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.loads import at_most
 from course_lib.kernels import triton
 
 ASKED = r"""
 Write a kernel for $C = AB$ with tiles of `BLOCK` × `BLOCK`: A is [M, K], B is [K, N], C is [M, N], all float32 and contiguous, all in row
-order. A program makes one tile of C; the grid is (⌈M / BLOCK⌉, ⌈N / BLOCK⌉). The sizes need not be multiples of `BLOCK`. Pass
+order. A program makes one tile of C; the grid is (⌈M / BLOCK⌉, ⌈N / BLOCK⌉). `BLOCK` is 16 or 32, and
+the sizes need not be multiples of it. Pass
 `input_precision="ieee"` to `tl.dot`: without it a GPU multiplies in TF32. The check runs in Triton's interpreter, and watches that
 nothing beside the matrices is read or written.
 """
@@ -28,7 +30,8 @@ def run(kernel: Any, case: Case) -> torch.Tensor:
     (m, k), n = a.shape, b.shape[1]
     c = torch.full((m, n), float("nan"), device=a.device)
     block = case.options.get("BLOCK", 16)
-    kernel[(triton.cdiv(m, block), triton.cdiv(n, block))](a, b, c, m, n, k, BLOCK=block)
+    with at_most(block**2, "BLOCK × BLOCK numbers"):
+        kernel[(triton.cdiv(m, block), triton.cdiv(n, block))](a, b, c, m, n, k, BLOCK=block)
     return c.cpu()
 
 

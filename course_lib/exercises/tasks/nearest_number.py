@@ -6,8 +6,8 @@ ASKED = r"""
 bf16 has 7 mantissa bits. From 256 to 512 its numbers are 2 apart, so 257 is a tie: it goes to 256, the neighbour whose
 last bit is 0, as 259 goes to 260. Round `x`, a positive float, to the nearest number of a format with `mantissa` bits,
 0 to 52, without the leading 1. Its smallest normal number is $2^{\text{lowest}}$ (`lowest` is −126 for bf16); below
-that, down to 0, the numbers keep the distance that they have just above it. Ties go to the even neighbour. The format
-has no largest number: nothing overflows. Return a float, exact to the last bit.
+that, down to 0, the numbers keep the distance that they have just above it. Ties go to the even neighbour, an even
+multiple of that distance. The format has no largest number: nothing overflows. Return a float, exact to the last bit.
 """
 
 STUB = '''

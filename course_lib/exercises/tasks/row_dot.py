@@ -1,6 +1,10 @@
 """Lecture 07: D from dO and O, and a block of dS."""
 
-from course_lib.exercises.base import Exercise
+from typing import Any
+
+import torch
+
+from course_lib.exercises.base import Case, Exercise
 
 ASKED = r"""
 By hand $O = (2, \tfrac52)^\top$ and $dO = (1, 2)^\top$ gave $D = (2, 5)$, and $D_i = \sum_j P_{ij}\,dP_{ij}$ over
@@ -16,6 +20,15 @@ def row_dot(o: torch.Tensor, do: torch.Tensor, p: torch.Tensor, dp: torch.Tensor
 '''
 
 
+def remark(case: Case, result: Any) -> str:
+    kinds = [y.dtype for y in result]
+    return (
+        ""
+        if set(kinds) == {torch.float32}
+        else f"the numbers are right, but {kinds[0]} and {kinds[1]} came back; return torch.float32"
+    )
+
+
 EXERCISE = Exercise(
     name="row_dot",
     lecture="07",
@@ -25,6 +38,7 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     parts=("D", "dS"),
+    remark=remark,
     hints=(
         "A sum over the block's keys is only a part of D. Which sum over c, the d entries of a row, gives all of it?",
         "Σ_j P_ij dP_ij = Σ_j P_ij Σ_c dO_ic V_jc = Σ_c dO_ic (Σ_j P_ij V_jc). The bracket is O_ic. Convert halves "

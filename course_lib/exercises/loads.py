@@ -1,0 +1,34 @@
+"""How much a kernel in Triton's interpreter may load at once."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from course_lib import runtime
+
+
+class BlockTooLargeError(ValueError):
+    """A kernel loads more at once than a block."""
+
+
+@contextlib.contextmanager
+def at_most(numbers: int, block: str) -> Iterator[None]:
+    """Inside, a load of more than ``numbers`` numbers raises BlockTooLargeError, which names the ``block``; on other lanes none does."""
+    if runtime.lane() != "interpreter":
+        yield
+        return
+    from triton.runtime import interpreter
+
+    builder = type(interpreter.interpreter_builder)
+    load = builder.create_masked_load
+
+    def watched(self: Any, pointers: Any, *rest: Any) -> Any:
+        if pointers.data.size > numbers:
+            raise BlockTooLargeError(f"a load brings more at once than a block, {block}: load block by block")
+        return load(self, pointers, *rest)
+
+    builder.create_masked_load = watched
+    try:
+        yield
+    finally:
+        builder.create_masked_load = load

@@ -1,0 +1,49 @@
+import numpy as np
+import torch
+
+
+def right_in_python(x, block):
+    integers, scales = [], []
+    for first in range(0, len(x), block):
+        rows = x[first : first + block].tolist()
+        scales.append(max(abs(y) for row in rows for y in row) / 127 or 1.0)
+        integers += [[round(y / scales[-1]) for y in row] for row in rows]
+    return [torch.tensor(integers, dtype=torch.int8), torch.tensor(scales)]
+
+
+def right_padded_with_numpy(x, block):
+    n, d = x.shape
+    filled = np.pad(x.numpy(), ((0, -n % block), (0, 0))).reshape(-1, block, d)
+    scales = np.abs(filled).max(axis=(1, 2)) / np.float32(127)
+    scales[scales == 0] = 1
+    integers = np.rint(filled / scales[:, None, None]).reshape(-1, d)[:n]
+    return torch.from_numpy(integers.astype(np.int8)), torch.from_numpy(scales)
+
+
+def right_by_the_inverse_half_up(x, block):
+    tops = torch.stack([torch.maximum(rows.max(), -rows.min()) for rows in x.split(block)]).double()
+    scales = torch.where(tops == 0, 1.0, tops / 127)
+    inverse = (1 / scales)[torch.arange(len(x)) // block].unsqueeze(1)
+    return torch.floor(x * inverse + 0.5).to(torch.int8), scales.float()
+
+
+def _quantised(x, size, scales):
+    return (x / scales.repeat_interleave(size)[: len(x), None]).round().to(torch.int8), scales
+
+
+def wrong_tiny_for_zero(x, block):
+    """if small numbers are taken for zeros"""
+    tops = torch.stack([rows.abs().max() for rows in x.split(block)])
+    return _quantised(x, block, torch.where(tops < 1e-7, torch.ones(()), tops / 127))
+
+
+def wrong_least_scale(x, block):
+    tops = torch.stack([rows.abs().max() for rows in x.split(block)])
+    return _quantised(x, block, torch.where(tops == 0, torch.ones(()), (tops / 127).clamp(min=1e-12)))
+
+
+def wrong_shared_out_evenly(x, block):
+    """if the rows are shared out evenly"""
+    parts = x.chunk(-(-len(x) // block))
+    tops = torch.stack([rows.abs().max() for rows in parts])
+    return _quantised(x, len(parts[0]), torch.where(tops > 0, tops / 127, torch.ones(())))

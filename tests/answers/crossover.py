@@ -1,0 +1,84 @@
+import math
+from fractions import Fraction
+
+
+def _never(old, new):
+    return new[1] > old[1] or (new[1] == old[1] and new[0] >= old[0])
+
+
+def right_by_trying_all(old, new):
+    if _never(old, new):
+        return None
+    n = 1
+    while new[0] + new[1] * n * n >= old[0] + old[1] * n * n:
+        n += 1
+    return n
+
+
+def right_bit_by_bit(old, new):
+    if _never(old, new):
+        return None
+    n = 0
+    for bit in reversed(range(64)):
+        if (old[1] - new[1]) * (n | 1 << bit) ** 2 <= new[0] - old[0]:
+            n |= 1 << bit
+    return n + 1
+
+
+def right_in_fractions(old, new):
+    more, saved = new[0] - old[0], old[1] - new[1]
+    if saved <= 0:
+        return 1 if saved == 0 and more < 0 else None
+    return math.isqrt(math.floor(Fraction(max(more, 0), saved))) + 1 if more >= 0 else 1
+
+
+def wrong_floor_of_a_float(old, new):
+    """if floats are used"""
+    if _never(old, new):
+        return None
+    more, saved = new[0] - old[0], old[1] - new[1]
+    return 1 if more < 0 else int(math.sqrt(more / saved)) + 1
+
+
+def wrong_rounded_up_and_mended(old, new):
+    if _never(old, new):
+        return None
+    more, saved = max(new[0] - old[0], 0), old[1] - new[1]
+    n = math.ceil(math.sqrt(more / saved)) if saved else 1
+    return max(n + (n * n * saved == more), 1)
+
+
+def wrong_search_to_5000(old, new):
+    """if lengths are tried up to a limit only"""
+    slower = [n for n in range(1, 5001) if new[0] + new[1] * n * n >= old[0] + old[1] * n * n]
+    return None if slower and slower[-1] == 5000 else (slower[-1] if slower else 0) + 1
+
+
+def wrong_search_to_a_million(old, new):
+    """if lengths are tried up to a limit only"""
+    if _never(old, new):
+        return None
+    lengths = range(1, 1_000_001)
+    return next((n for n in lengths if new[0] + new[1] * n * n < old[0] + old[1] * n * n), None)
+
+
+def wrong_quotient_rounded_up(old, new):
+    if _never(old, new):
+        return None
+    more, saved = new[0] - old[0], old[1] - new[1]
+    return 1 if more <= 0 else math.isqrt(-(-more // saved)) + 1
+
+
+def wrong_two_roots(old, new):
+    if _never(old, new):
+        return None
+    more, saved = new[0] - old[0], old[1] - new[1]
+    return 1 if more < 0 else math.isqrt(more) // math.isqrt(saved) + 1
+
+
+def wrong_one_missing(old, new):
+    """if one is missing"""
+    if _never(old, new):
+        return None
+    more, saved = new[0] - old[0], old[1] - new[1]
+    return math.isqrt(more // saved) if more > 0 else 1

@@ -1,0 +1,58 @@
+import numpy as np
+import torch
+
+ORDER = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15]
+
+
+def right_key_by_key(vt):
+    rows = [row + [0] * (-len(row) % 16) for row in vt.tolist()]
+    return torch.tensor([[row[g + k] for g in range(0, len(row), 16) for k in ORDER] for row in rows], dtype=vt.dtype)
+
+
+def right_from_the_bits(vt):
+    n = vt.shape[1]
+    filled = torch.hstack((vt, torch.zeros(vt.shape[0], -n % 16).to(vt.dtype)))
+    place = torch.arange(filled.shape[1])
+    return filled.index_select(1, (place & ~15) | ((place & 12) >> 1) | ((place & 2) << 2) | (place & 1))
+
+
+def right_with_numpy(vt):
+    filled = np.pad(vt.numpy(), ((0, 0), (0, -vt.shape[1] % 16)))
+    return torch.from_numpy(np.ascontiguousarray(filled.reshape(len(vt), -1, 16)[:, :, ORDER].reshape(len(vt), -1)))
+
+
+def _ordered(vt):
+    return torch.nn.functional.pad(vt, (0, -vt.shape[1] % 16)).unflatten(1, (-1, 16))[:, :, ORDER].flatten(1)
+
+
+def wrong_in_half(vt):
+    return _ordered(vt.half()).to(vt.dtype)
+
+
+def wrong_in_bf16(vt):
+    return _ordered(vt.bfloat16()).to(vt.dtype)
+
+
+def wrong_in_whole_numbers(vt):
+    return _ordered(vt.int()).to(vt.dtype)
+
+
+def wrong_in_float64(vt):
+    return _ordered(vt.double()).to(vt.dtype)
+
+
+def wrong_in_zeros_of_float32(vt):
+    filled = torch.zeros(len(vt), -(-vt.shape[1] // 16) * 16)
+    filled[:, : vt.shape[1]] = vt
+    return _ordered(filled).to(vt.dtype)
+
+
+def wrong_by_a_matrix_product(vt):
+    filled = torch.nn.functional.pad(vt, (0, -vt.shape[1] % 16)).float()
+    return (filled.unflatten(1, (-1, 16)) @ torch.eye(16)[ORDER].T).flatten(1).to(vt.dtype)
+
+
+def wrong_every_second_group(vt):
+    groups = torch.nn.functional.pad(vt, (0, -vt.shape[1] % 16)).unflatten(1, (-1, 16))
+    groups[:, ::2] = groups[:, ::2, ORDER]
+    return groups.flatten(1)

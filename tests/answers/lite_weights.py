@@ -1,0 +1,55 @@
+import math
+
+import torch
+
+
+def right_by_log_sum_exp(x, block_n):
+    return torch.cat([torch.exp(block - torch.logsumexp(block, 0)) for block in x.split(block_n)])
+
+
+def right_in_place(x, block_n):
+    for block in x.split(block_n):
+        block.sub_(block.max()).exp_()
+        block /= block.sum().item()
+    return x
+
+
+def right_by_rows_filled_up_with_minus_infinity(x, block_n):
+    rows = torch.nn.functional.pad(x, (0, -len(x) % block_n), value=-math.inf).view(-1, block_n)
+    return torch.softmax(rows.double(), 1).flatten()[: len(x)]
+
+
+def _weights(x, block_n, origin):
+    exponentials = [torch.exp(block - origin(block)) for block in x.split(block_n)]
+    return torch.cat([e / e.sum() for e in exponentials])
+
+
+def wrong_mean_subtracted_in_float64(x, block_n):
+    return _weights(x.double(), block_n, torch.mean).float()
+
+
+def wrong_last_score_subtracted(x, block_n):
+    return _weights(x, block_n, lambda block: block[-1])
+
+
+def wrong_maximum_of_the_row_in_float64(x, block_n):
+    return _weights(x.double(), block_n, lambda block: x.max()).float()
+
+
+def wrong_running_maximum(x, block_n):
+    so_far = x.double().cummax(0).values
+    return torch.cat(
+        [_weights(b, block_n, lambda _, m=m: m[-1]) for b, m in zip(x.double().split(block_n), so_far.split(block_n))]
+    )
+
+
+def wrong_filled_up_with_minus_a_billion(x, block_n):
+    """such as −10⁹"""
+    rows = torch.nn.functional.pad(x, (0, -len(x) % block_n), value=-1e9).view(-1, block_n)
+    return torch.softmax(rows, 1).flatten()[: len(x)]
+
+
+def wrong_one_sum(x, block_n):
+    """one sum divides all"""
+    exponentials = torch.cat([torch.exp(block - block.max()) for block in x.split(block_n)])
+    return exponentials / exponentials.sum()

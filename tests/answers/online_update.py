@@ -1,0 +1,52 @@
+import math
+
+import numpy as np
+import torch
+
+
+def right_score_by_score(m, l, x):
+    for score in x.tolist():
+        new = max(m, score)
+        m, l = new, l * math.exp(m - new) + math.exp(score - new)
+    return [m, l]
+
+
+def right_numpy(m, l, x):
+    new = np.maximum(m, x.numpy().max())
+    return new, l * np.exp(m - new) + np.exp(x.numpy() - new).sum()
+
+
+def right_in_place_and_by_tensors(m, l, x):
+    m = torch.tensor(m)
+    new = torch.maximum(m, x.max())
+    return new, torch.exp(m - new) * l + x.sub_(new).exp_().sum()
+
+
+def wrong_a_finite_start(m, l, x):
+    """such as −10⁹"""
+    m = max(m, -1e9)
+    new = max(m, float(x.max()))
+    return new, l * math.exp(m - new) + float(torch.exp(x - new).sum())
+
+
+def wrong_dividing_by_what_overflows(m, l, x):
+    new = max(m, float(x.max()))
+    return new, (l / math.exp(new - m) if l else 0.0) + float(torch.exp(x - new).sum())
+
+
+def wrong_double_precision_for_a_maximum(m, l, x):
+    new = max(m, float(x.max()))
+    if new < -700:
+        return right_score_by_score(m, l, x)
+    return new, ((l * math.exp(m) if l else 0.0) + float(torch.exp(x.double()).sum())) / math.exp(new)
+
+
+def wrong_mean_for_a_maximum(m, l, x):
+    new, middle = max(m, float(x.max())), float(x.mean())
+    return new, l * math.exp(m - new) + float(torch.exp(x - middle).sum()) * math.exp(middle - new)
+
+
+def wrong_the_blocks_own_maximum(m, l, x):
+    """their own maximum"""
+    new = max(m, float(x.max()))
+    return new, l * math.exp(m - new) + float(torch.exp(x - x.max()).sum())

@@ -1,0 +1,29 @@
+def right_in_eighths(consumers, producer):
+    parts = 64 // (consumers + 1) * (consumers + 1)
+    return 8 * min(32, (8 * parts - producer) // 8 // consumers)
+
+
+def right_what_is_given_back(consumers, producer):
+    start = 512 // (consumers + 1) & ~7
+    return min(256, start + (start - producer) // consumers // 8 * 8)
+
+
+def right_by_trying(consumers, producer):
+    owned = 65_536 // (128 * (consumers + 1)) // 8 * 8 * (consumers + 1)
+    return max(r for r in range(0, 257, 8) if consumers * r + producer <= owned)
+
+
+def wrong_rounded_up(consumers, producer):
+    """if the share is rounded up to a multiple of 8"""
+    start = 512 // (consumers + 1) // 8 * 8
+    return min(256, -(-((consumers + 1) * start - producer) // consumers // 8) * 8)
+
+
+def wrong_share_of_all_warpgroups(consumers, producer):
+    """if the rest is divided among all warpgroups"""
+    start = 512 // (consumers + 1) // 8 * 8
+    return min(256, ((consumers + 1) * start - producer) // (consumers + 1) // 8 * 8)
+
+
+def wrong_504_whatever_starts(consumers, producer):
+    return min(256, (504 - producer) // consumers // 8 * 8)

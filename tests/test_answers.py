@@ -1,0 +1,44 @@
+"""Answers as students give them: each right one is accepted, each wrong one refused, and not under a false name.
+
+``answers/NAME.py`` has functions ``right_…`` and ``wrong_…``, written from the exercise's page alone. The docstring of a wrong one
+is part of the diagnosis it has to get; where there is none, any or no diagnosis will do.
+"""
+
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+from course_lib import runtime
+from course_lib.exercises import exercises
+from course_lib.exercises.checking import check_exercise
+
+pytestmark = pytest.mark.skipif(runtime.lane() != "interpreter", reason="exercises run in Triton's interpreter")
+FILES = sorted(path.stem for path in (Path(__file__).parent / "answers").glob("*.py"))
+
+
+def answers(kind: str) -> list:
+    """Triples of an exercise, a function and the source of its page, on which it has the exercise's name."""
+    found = []
+    for name in FILES:
+        module = importlib.import_module(f"answers.{name}")
+        page = inspect.getsource(module)
+        for key, function in vars(module).items():
+            if key.startswith(kind):
+                given = (exercises()[name], function, [page, f"{name} = {key}"])
+                found.append(pytest.param(*given, id=f"{name}-{key.removeprefix(kind)}"))
+    return found
+
+
+@pytest.mark.parametrize(("exercise", "function", "page"), answers("right_"))
+def test_a_right_answer_is_accepted_whatever_its_style(exercise, function, page) -> None:
+    report = check_exercise(exercise, function, keep=False, page=page)
+    assert report.status == "passed", report
+
+
+@pytest.mark.parametrize(("exercise", "function", "page"), answers("wrong_"))
+def test_a_wrong_answer_is_refused(exercise, function, page) -> None:
+    report = check_exercise(exercise, function, keep=False, page=page)
+    assert report.status == "failed"
+    assert (getattr(function, "fn", function).__doc__ or "") in report.diagnosis, report
