@@ -291,12 +291,12 @@ def floats(
     ]
 
 
-def entries(name: str, values: Any, most: int = 1_000) -> Mapping[str, Any]:
-    """Return ``values`` if it is a mapping of 1 to ``most`` names to something, else raise TypeError or ValueError."""
+def entries(name: str, values: Any, most: int = 1_000, least: int = 1) -> Mapping[str, Any]:
+    """Return ``values`` if it is a mapping of ``least`` to ``most`` names to something, else raise TypeError or ValueError."""
     if not isinstance(values, Mapping):
         raise TypeError(f"{name} is {shown(values)} ({type(values).__name__}); pass a dictionary by names")
-    if not 1 <= len(values) <= most:
-        raise ValueError(f"{name} has {len(values):,} entries; pass 1 to {most:,}")
+    if not least <= len(values) <= most:
+        raise ValueError(f"{name} has {len(values):,} entries; pass {least} to {most:,}")
     for key in values:
         if not isinstance(key, str):
             raise TypeError(f"{name} has the key {shown(key)} ({type(key).__name__}); pass names")

@@ -20,12 +20,11 @@ def ladder_lines(
     """
 
     checks.truth("dotted", dotted)
-    for what, points in (("series", series), ("reported", reported)):
-        if what == "series" or points:
-            for name, point in checks.entries(what, points).items():
-                x, y = checks.several(f"{what}[{name!r}]", point, length=2)
-                checks.floats(f"the lengths of {what}[{name!r}]", x, above=0)
-                checks.floats(f"the values of {what}[{name!r}]", y, length=len(x), above=0)
+    for what, points, least in (("series", series, 1), ("reported", {} if reported is None else reported, 0)):
+        for name, point in checks.entries(what, points, least=least).items():
+            x, y = checks.several(f"{what}[{name!r}]", point, length=2)
+            checks.floats(f"the lengths of {what}[{name!r}]", x, above=0)
+            checks.floats(f"the values of {what}[{name!r}]", y, length=len(x), above=0)
 
     def marker(name: str) -> str:
         return MARKER.get(name.split(",")[0].split(" (")[0], "o")
