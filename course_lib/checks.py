@@ -268,14 +268,27 @@ def several(name: str, values: Any, length: int | None = None, least: int = 1, m
 
 
 def floats(
-    name: str, values: Any, length: int | None = None, above: float = -math.inf, least: float = -math.inf
+    name: str,
+    values: Any,
+    length: int | None = None,
+    above: float = -math.inf,
+    least: float = -math.inf,
+    gaps: bool = False,
 ) -> list[float]:
-    """A sequence, array or vector of finite numbers as a list, else TypeError or ValueError; lengths as for ``several``."""
+    """A sequence, array or vector of finite numbers as a list, else TypeError or ValueError; lengths as for ``several``.
+
+    ``gaps`` lets +inf pass, as the error of what overflows: matplotlib leaves a gap there.
+    """
     if isinstance(values, torch.Tensor):
         float_tensor(name, values, ndim=1)
     several(name, values, length)
     plain = values.tolist() if hasattr(values, "tolist") else values
-    return [number(f"{name}[{i}]", value, least, above) for i, value in enumerate(plain)]
+    return [
+        math.inf
+        if gaps and isinstance(value, float) and value == math.inf
+        else number(f"{name}[{i}]", value, least, above)
+        for i, value in enumerate(plain)
+    ]
 
 
 def entries(name: str, values: Any, most: int = 1_000) -> Mapping[str, Any]:

@@ -51,3 +51,9 @@ def test_dashed_is_a_model_and_measured_variants_have_hollow_markers() -> None:
 
 def test_attention_has_one_colour_and_cudnn_another() -> None:
     assert style.colour("attention()") == style.colour("attention") != style.colour("cuDNN")
+
+
+def test_an_error_that_overflows_is_a_gap() -> None:
+    ax = Figure().subplots()
+    plots.lines(ax, [1, 2, 4], {"naive": [1.0, float("inf"), 2.0]}, "x", "error", "model")
+    assert ax.get_ylim()[1] < 10

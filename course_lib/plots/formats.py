@@ -52,7 +52,7 @@ def stage_lines(ax: Axes, lengths: Sequence[int], series: Mapping[str, Sequence[
     looks = {"inputs": (BLACK, "s"), "scores": (RED, "^"), "weights": (PURPLE, "o"), "sums": (GREEN, "D")}
     checks.floats("lengths", lengths, above=0)
     for name, values in checks.entries("series", series).items():
-        checks.floats(f"series[{name!r}]", values, length=len(lengths), least=0)
+        checks.floats(f"series[{name!r}]", values, length=len(lengths), least=0, gaps=True)
         shade, marker = looks[checks.one_of("the stage", name, list(looks))]
         ax.plot(lengths, values, marker=marker, color=shade, label=name)
     ax.set(xlabel="N, keys", ylabel=ylabel, yscale="log")

@@ -21,7 +21,7 @@ def ladder_lines(
 
     checks.truth("dotted", dotted)
     for what, points in (("series", series), ("reported", reported)):
-        if what == "series" or points is not None:
+        if what == "series" or points:
             for name, point in checks.entries(what, points).items():
                 x, y = checks.several(f"{what}[{name!r}]", point, length=2)
                 checks.floats(f"the lengths of {what}[{name!r}]", x, above=0)

@@ -1,6 +1,7 @@
 """Times, errors and rates: lines and bars for each algorithm."""
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,7 +33,7 @@ def lines(
     checks.number("base", base, above=1)
     checks.truth("log", log)
     for name, y in checks.entries("series", series, most=100).items():
-        checks.floats(f"series[{name!r}]", y, length=len(x), **({"above": 0} if log else {}))
+        checks.floats(f"series[{name!r}]", y, length=len(x), above=0 if log else -math.inf, gaps=True)
     variants: Counter[str] = Counter()
     for name, y in series.items():
         algorithm, _, variant = name.partition(",")
@@ -192,7 +193,13 @@ def grouped_bars(
     checks.several("groups", groups, most=1_000)
     checks.truth("log", log)
     for name, values in checks.entries("series", series, most=100).items():
-        checks.floats(f"series[{name!r}]", values, length=len(groups), **({"above": 0} if log else {"least": 0}))
+        checks.floats(
+            f"series[{name!r}]",
+            values,
+            length=len(groups),
+            above=0 if log else -math.inf,
+            least=-math.inf if log else 0,
+        )
     for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series)), strict=True):
         ax.bar(at, values, width, color=colour(name), label=name)
     ax.set_xticks(range(len(groups)), list(groups))
@@ -217,7 +224,7 @@ def curves(
     if x is not None:
         checks.floats("x", x)
     for name, values in checks.entries("series", series, most=100).items():
-        checks.floats(f"series[{name!r}]", values, length=None if x is None else len(x))
+        checks.floats(f"series[{name!r}]", values, length=None if x is None else len(x), gaps=True)
     for i, (name, values) in enumerate(series.items()):
         at = range(len(values)) if x is None else x
         ax.plot(at, values, ("-", "--", ":")[i % 3], lw=(6, 4, 3)[i % 3], color=colour(name), label=name)
