@@ -121,7 +121,8 @@ class HBMTensor:
         start, stop = part.start or 0, length if part.stop is None else min(part.stop, length)
         if part.step not in (None, 1) or not 0 <= start < stop:
             raise IndexError(
-                f"{what} {part.start}:{part.stop} of {self.name}, which has {length}; pass a contiguous, non-empty range inside it"
+                f"{what} {checks.shown(part.start)}:{checks.shown(part.stop)} of {self.name}, which has {length}; "
+                "pass a contiguous, non-empty range inside it"
             )
         return start, stop
 
@@ -249,13 +250,15 @@ class Memory:
 
     def divide(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """a / b, each element of the result counted as one division."""
-        result = _tile("a", a) / _tile("b", b)
+        _together(a=a, b=b)
+        result = a / b
         self.work(result.numel(), "divide")
         return result
 
     def rescale(self, a: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
         """a · factor, where factor corrects or normalises what was computed before; each element of the result is counted."""
-        result = _tile("a", a) * _tile("factor", factor)
+        _together(a=a, factor=factor)
+        result = a * factor
         self.work(result.numel(), "rescale")
         return result
 
@@ -308,7 +311,9 @@ class Memory:
 
     def _mine(self, view: View) -> None:
         if not isinstance(view, View):
-            raise TypeError(f"got a {type(view).__name__}; pass a part of an HBM tensor, for example Q[0:64] or Q[:]")
+            raise TypeError(
+                f"view is a {type(view).__name__}; pass a part of an HBM tensor, for example Q[0:64] or Q[:]"
+            )
         if view.tensor.memory is not self:
             raise ValueError(f"{view} belongs to another Memory")
 
@@ -359,6 +364,16 @@ def _algorithm_line() -> int:
 def _tile(name: str, x: torch.Tensor) -> torch.Tensor:
     """x, if numbers in SRAM can be like it: floating-point, dense, on a device that holds them. Reads no values."""
     return checks.readable(name, checks.float_tensor(name, x, look_inside=False))
+
+
+def _together(**tiles: torch.Tensor) -> None:
+    """Raise unless the tiles can be combined element by element."""
+    shapes = {name: _tile(name, x).shape for name, x in tiles.items()}
+    try:
+        torch.broadcast_shapes(*shapes.values())
+    except RuntimeError:
+        found = " and ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+        raise ValueError(f"{found} cannot be combined element by element; pass tiles of one shape") from None
 
 
 def _size(x: torch.Tensor) -> int:

@@ -33,7 +33,9 @@ def plan(consumers: int, producer: int) -> Plan:
     checks.whole("consumers", consumers, 1, most=IN_ALL // FEWEST - 1)
     checks.positive_int("producer", producer)
     if producer % STEP or not FEWEST <= producer <= MOST:
-        raise ValueError(f"producer is {producer}; setmaxnreg takes multiples of {STEP} from {FEWEST} to {MOST}")
+        raise ValueError(
+            f"producer is {checks.shown(producer)}; setmaxnreg takes multiples of {STEP} from {FEWEST} to {MOST}"
+        )
     pool = at_start(consumers + 1) * (consumers + 1)
     most = min(MOST, (pool - producer) // consumers // STEP * STEP)
     if most < FEWEST:

@@ -162,6 +162,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Memory.matmul": (MEMORY.matmul, {"a": X, "b": Y}),
     "Memory.exp": (MEMORY.exp, {"x": X}),
     "Memory.rescale": (MEMORY.rescale, {"a": X, "factor": Y}),
+    "Memory.divide": (MEMORY.divide, {"a": X, "b": Y}),
+    "Memory.load": (MEMORY.load, {"view": MEMORY.hbm("x", X)[0:2]}),
     "Memory.work": (MEMORY.work, {"flops": 3, "kind": "exp"}),
     "cost.flash_v1_traffic": (cost.flash_v1_traffic, {"n": 8, "d": 4, "causal": True} | BLOCKS),
     "cost.backward_traffic": (

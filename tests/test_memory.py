@@ -140,7 +140,11 @@ def test_table_shows_bytes_and_passes() -> None:
         (lambda m, a: m.work(-5, "exp"), ValueError, "flops is -5; pass a whole number of at least 0"),
         (lambda m, a: m.hbm_empty("B", (2, 0)), ValueError, "shape of B is 0"),
         (lambda m, a: m.hbm_empty("B", (2, 2, 2)), ValueError, r"shape of B is \[2, 2, 2\]"),
-        (lambda m, a: m.load(a), TypeError, r"got a HBMTensor; pass a part of an HBM tensor, for example Q\[0:64\]"),
+        (
+            lambda m, a: m.load(a),
+            TypeError,
+            r"view is a HBMTensor; pass a part of an HBM tensor, for example Q\[0:64\]",
+        ),
         (lambda m, a: m.load(a[5:5]), IndexError, "rows 5:5 of A, which has 10; pass a contiguous, non-empty range"),
         (lambda m, a: m.load(a[12:14]), IndexError, "rows 12:14 of A"),
         (lambda m, a: m.load(a[-2:]), IndexError, "rows -2:None of A"),
