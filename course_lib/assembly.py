@@ -97,9 +97,8 @@ def order_in_loop(program: str) -> str:
     checks.text("program", program)
     labels = {found[1]: found.end() for found in re.finditer(r"\n(\.L_x_\d+|\$L__\w+):", program)}
     jumps = re.finditer(r"BRA `\((\.L_x_\d+)\)|\bbra(?:\.uni)?\s+(\$L__\w+);", program)
-    loops = [
-        program[labels.get(jump[1] or jump[2], len(program)) : jump.start()] for jump in jumps
-    ]  # '' unless it is back
+    # From a label to each jump back to it; of a jump ahead nothing is left.
+    loops = [program[labels.get(jump[1] or jump[2], len(program)) : jump.start()] for jump in jumps]
     bodies = [body for body in loops if re.search("EX2|ex2", body) and re.search(r"GMMA|wgmma\.mma", body)]
     if not bodies:
         raise ValueError(
