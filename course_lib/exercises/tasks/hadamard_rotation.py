@@ -78,21 +78,6 @@ class _Counted(TorchFunctionMode):
             f"computed or held; a matrix has {self.d**2:,}"
         )
 
-    def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
-        """Called for each line: of a page without tensors each is taken for a number."""
-        if frame.f_globals is not self.page:
-            return None
-        self.lines += 1
-        if self.lines > self.limit:
-            self._stop()
-        return self._line
-
-    def _stop(self, count: int) -> NoReturn:
-        raise TooMuchWorkError(
-            f"{count:,} numbers were computed or held for a row of {self.d}; {self.stages} stages have "
-            f"{self.d * self.stages:,} additions, a matrix has {self.d**2:,} numbers"
-        )
-
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if isinstance(result, torch.Tensor):
