@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from course_lib import notebooks, runtime
-from course_lib.exercises import cells, check, compiling, exercises, hint, progress, progress_file, solution
+from course_lib.exercises import cells, check, compiling, exercises, hint, material, progress, progress_file, solution
 from course_lib.exercises.base import Case, Exercise
 from course_lib.exercises.checking import check_exercise, shown
 from course_lib.exercises.differences import differs
@@ -170,6 +170,64 @@ def test_a_second_mistake_does_not_hide_the_first() -> None:
         online("return max(m, float(x.max())), (l or 1e-9) + float(torch.exp(x - max(m, float(x.max()))).sum())")
     )
     assert "the old ℓ is not rescaled" in report.diagnosis
+
+
+NO_NAME = {  # each fails with other words or other numbers than the bug whose name it might be given
+    "crossover": "def crossover(old, new):\n    return None if new[0] > 10**7 else 1",
+    "nearest_number": "def nearest_number(x, mantissa, lowest):\n    return x if mantissa == 52 else x + 1.0",
+    "causal_blocks": "def causal_blocks(q_start, k_start, block_m, block_n, n_q, n_k):\n    return 'masked'[n_q:]",
+    "exp2_scale": "def exp2_scale(s, d):\n    return torch.softmax(2 * s, 0), 0.0",
+    "fused_row": "def fused_row(q, k, v):\n    return k[len(k)]",
+    "hadamard_rotation": "def hadamard_rotation(x, sign):\n    return x @ torch.ones(3)",
+    "online_update": "def online_update(m, l, x):\n    return max(m, float(x.max())), l + float(torch.exp(x - x.max()).sum()) + 1.0",
+    "dv_kernel": "@triton.jit\ndef dv_kernel(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):\n"
+    "    tl.store(dv_ptr + 10**7 + tl.arange(0, BLOCK), 1.0)",
+}
+
+
+@pytest.mark.parametrize("name", NO_NAME)
+def test_a_bug_that_nobody_knows_gets_no_name(name) -> None:
+    report = check(defined(NO_NAME[name], name))
+    assert report.status == "failed"
+    assert report.diagnosis == ""
+
+
+def test_another_exception_of_the_same_type_is_another_bug() -> None:
+    one, other = (
+        Failure("exception", "ZeroDivisionError: division by zero"),
+        Failure("exception", "ZeroDivisionError: 0.0 to a power"),
+    )
+    past = [Failure("exception", f"OutOfRangeError: the kernel reads element {n} of K, which has 8") for n in (8, 9)]
+    assert material.gist(one) != material.gist(other)
+    assert material.gist(past[0]) == material.gist(past[1])
+
+
+@pytest.mark.parametrize(
+    ("value", "again"),
+    [
+        (1023.9999999999999, 1023.9999999999999),
+        (0.1 + 0.2, 0.30000000000000004),
+        (torch.tensor([0.1, 1 / 3, 16777217.0]), torch.tensor([0.1, 1 / 3, 16777217.0])),
+        (torch.tensor([65504.0, 6e-8], dtype=torch.float16), torch.tensor([65504.0, 6e-8], dtype=torch.float16)),
+        (torch.tensor([1 / 3], dtype=torch.float64), torch.tensor([1 / 3], dtype=torch.float64)),
+        ((26_000, [1e-300, 5e-324]), (26_000, [1e-300, 5e-324])),
+        (1e22, 1e22),
+    ],
+)
+def test_an_argument_that_is_shown_can_be_typed_in(value, again) -> None:
+    exercise = exercises()["slots_needed"]
+    names = list(inspect.signature(defined(exercise.stub, exercise.name)).parameters)
+    said = shown(exercise, Case("", (value,) * len(names)))[0].removeprefix(f"{names[0]} = ")
+    typed = ast.literal_eval(said)
+    assert (
+        torch.equal(torch.tensor(typed, dtype=again.dtype), again)
+        if isinstance(again, torch.Tensor)
+        else typed == again
+    )
+
+
+def test_a_number_that_has_to_be_exact_is_shown_with_all_its_digits() -> None:
+    assert differs(1024.0, 1023.9999999999999, 0.0) == "1024.0 came back, right is 1023.9999999999999"
 
 
 def test_other_arguments_are_refused_before_anything_runs() -> None:
@@ -415,7 +473,5 @@ def test_progress_keeps_what_was_passed(tmp_path, monkeypatch) -> None:
     check(online("return m, l"))
     assert progress_file.load() == {"online_update": "passed"}
     assert f"1 of {len(ALL)} passed" in repr(progress())
-    progress_file.path().write_text("not json")
-    assert progress_file.load() == {}
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "no folder" / "p.json"))
     assert check(online(RIGHT)).status == "passed"

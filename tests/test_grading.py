@@ -2,9 +2,11 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
@@ -12,7 +14,7 @@ import pytest
 
 from course_lib import exercises as course_exercises
 from course_lib import runtime
-from course_lib.exercises import cells, checking, exercises, fresh_process, grading, progress_file
+from course_lib.exercises import cells, checking, exercises, fresh_process, grading, material, progress_file, values
 from course_lib.exercises.bundle import write_bundle
 from course_lib.exercises.definitions import definitions
 
@@ -87,28 +89,87 @@ def test_no_folder_no_notebooks(tmp_path, make) -> None:
         grading.grade(make(tmp_path))
 
 
-def test_the_students_copy_has_no_solutions_and_no_outputs(tmp_path) -> None:
-    count = write_bundle(tmp_path / "copy")
-    files = [p for p in (tmp_path / "copy").rglob("*") if p.is_file()]
-    assert len(files) == count
-    assert [p.name for p in (tmp_path / "copy/course_lib/exercises/solutions").iterdir()] == ["__init__.py"]
-    assert not (tmp_path / "copy/tests").exists()
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """The students' copy."""
+    folder = tmp_path_factory.mktemp("students") / "copy"
+    count = write_bundle(folder)
+    assert len([p for p in folder.rglob("*") if p.is_file()]) == count
+    return folder
+
+
+def said_in(folder, *command) -> str:
+    environment = os.environ | {"PYTHONPATH": str(folder), "COURSE_PROGRESS": os.devnull}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_students_copy_has_no_solutions_and_no_outputs(copy) -> None:
+    for kind in ("solutions", "oracles"):
+        assert [p.name for p in (copy / "course_lib/exercises" / kind).iterdir()] == ["__init__.py"]
+    assert not (copy / "tests").exists()
     solutions = [e.solution.source.strip().splitlines()[-1].strip() for e in exercises().values()]
-    for path in files:
-        if path.suffix == ".ipynb":
-            content = json.loads(path.read_text())
-            assert all(not cell.get("outputs") for cell in content["cells"])
-            text = "".join(
-                "".join(cell["source"]) for cell in content["cells"] if "exercise" in cell["metadata"].get("tags", [])
-            )
-            assert not any(line in text for line in solutions if len(line) > 30)
+    for path in copy.rglob("*.ipynb"):
+        content = json.loads(path.read_text())
+        assert all(not cell.get("outputs") for cell in content["cells"])
+        text = "".join(
+            "".join(cell["source"]) for cell in content["cells"] if "exercise" in cell["metadata"].get("tags", [])
+        )
+        assert not any(line in text for line in solutions if len(line) > 30)
     code = "from course_lib.exercises import solution, check; print(solution('online_update').data)"
-    said = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path / "copy", capture_output=True, text=True, check=True
-    ).stdout
-    assert "no solutions; ask your instructor" in said
+    assert "no solutions; ask your instructor" in said_in(copy, "-c", code)
     with pytest.raises(ValueError, match="not empty; pass a new one"):
-        write_bundle(tmp_path / "copy")
+        write_bundle(copy)
+
+
+def test_the_students_copy_knows_cases_and_wrong_results_as_data_alone(copy, monkeypatch) -> None:
+    kept = sorted((copy / "course_lib/exercises/cases").iterdir())
+    assert [p.name for p in kept] == sorted(f"{name}.json" for name in exercises())
+    monkeypatch.setattr(material, "_texts", {})
+    for name in ("online_update", "tile_traffic", "causal_blocks"):
+        assert (copy / f"course_lib/exercises/cases/{name}.json").read_text() == material.as_file(exercises()[name])
+    for name, exercise in exercises().items():
+        here = material.material(exercise)
+        data = json.loads((copy / f"course_lib/exercises/cases/{name}.json").read_text())
+        assert data["expected"] == values.encode(list(here.expected))
+        assert list(data["wrong"]) == list(exercise.wrong)
+
+
+ATTEMPTS = """
+import json, linecache, math, sys, torch
+from course_lib.exercises import exercises
+from course_lib.exercises.checking import check_exercise
+from course_lib.kernels import tl, triton
+from course_lib.memory import *
+for name, source in json.load(open(sys.argv[1])):
+    linecache.cache[source] = (len(source), None, source.splitlines(keepends=True), source)
+    space = {**globals(), "__name__": "page"}
+    exec(compile(source, source, "exec"), space)
+    print(check_exercise(exercises()[name], space[name], keep=False, page=[source]))
+"""
+
+
+def test_the_students_copy_says_the_same(copy, tmp_path) -> None:
+    attempts = [
+        (e.name, e.solution.source) for e in exercises().values() if not e.compiles or e.name == "matmul_kernel"
+    ]
+    attempts += [(e.name, e.stub.replace("...", "return None")) for e in exercises().values()]
+    attempts.append(("online_update", HEAD + KINDS["wrong"]))
+    (tmp_path / "attempts.json").write_text(json.dumps(attempts))
+    said = [said_in(folder, "-c", ATTEMPTS, str(tmp_path / "attempts.json")) for folder in (copy, progress_file.ROOT)]
+    assert said[0] == said[1]
+    assert said[0].count(": passed") == sum(source == exercises()[name].solution.source for name, source in attempts)
+    assert "This is what you get if the old ℓ is not rescaled" in said[0]
+
+
+def test_no_function_of_the_students_copy_is_an_answer(copy) -> None:
+    script = Path(__file__).with_name("shipped_functions.py").read_text(encoding="utf-8")
+    found = json.loads(said_in(copy, "-c", script))
+    assert found["tried"] > 300
+    assert found["passed"] == []
 
 
 # --- what grading stands on ---
@@ -141,30 +202,6 @@ def test_time_is_up_for_all_that_was_started(tmp_path) -> None:
 def test_no_memory_no_end() -> None:
     assert fresh_process.sent(too_much, seconds=20.0) == ((), "its process ended with exit code 1")
     assert fresh_process.sent(fails, seconds=20.0) == ((1,), "its process ended with exit code 1")
-
-
-def test_only_what_is_needed_is_run() -> None:
-    page = [
-        "from math import exp as e\n%matplotlib inline\nraise RuntimeError",
-        "def f(x, y: Kind = LIMIT):\n    return g(x)",
-        "for LIMIT in (1, 2):\n    pass",
-        "LIMIT += 1; Kind = int; other = 1 / 0",
-        "def g(x):\n    return e(x) + f.__defaults__[0]",
-        "def f(x, y: Kind = LIMIT):\n    return g(x)",
-        "no python",
-        "h = [missing]",
-        "def k():\n    rows = [x for x in h]\n    return rows",
-        "for x in (1, 2):\n    rows = 1 / 0",
-        "def m():\n    break",
-    ]
-    space, errors = definitions(page, ["f", "k", "m"])
-    assert space["f"](0) == 1 + 3
-    assert not {"other", "rows", "x"} & {*space, *errors}  # k's rows and x are its own
-    assert errors == {
-        "h": "NameError: name 'missing' is not defined (cell 8)",
-        "m": "SyntaxError: 'break' outside loop (<code cell 11>, line 2) (cell 11)",
-    }
-    assert "k" in space
 
 
 def test_on_a_gpu_the_page_is_read_again_in_another_process(monkeypatch, tmp_path) -> None:

@@ -38,7 +38,8 @@ def check(function: Callable[..., Any]) -> Report:
     if runtime.lane() != "GPU":
         return check_exercise(exercise, function)
     # A process forked off this one has no GPU and no interpreter either: the page's code is read again in a new one.
-    messages, ended = fresh_process.sent(checking.reports, checking.page_of(function), [exercise.name], seconds=APART)
+    page, own = checking.page_of(function), checking.source_of(function)
+    messages, ended = fresh_process.sent(checking.reports, page, [exercise.name], own, seconds=APART)
     report = Report.of(messages[0]) if messages else Report(exercise.name, "failed", (), ended)
     if report.status in ("passed", "failed"):
         progress_file.save(exercise.name, report.status)

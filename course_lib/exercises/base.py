@@ -48,6 +48,7 @@ class Exercise:
     but not what was asked (bytes moved, say), or ''. arguments: names of a case's arguments where they are not the function's.
     compiles: of a kernel, its arguments with Triton's word for their type ("*fp32", "i32", "fp32"), or the value of constants:
     what passes is compiled with them, and with those of the cases' options. A product of fp32 numbers in TF32 is refused there.
+    answers: functions of the library, "course_lib.module.name", that would be the answer; who calls one is told to write it.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Exercise:
     remark: Callable[[Case, Any], str] = field(default=lambda case, result: "")
     arguments: tuple[str, ...] = ()
     compiles: Mapping[str, str | int] = field(default_factory=dict)
+    answers: tuple[str, ...] = ()
 
     def constants(self, case: Case) -> dict[str, str | int]:
         """``compiles`` as it is in a case: with the constants that its options name."""

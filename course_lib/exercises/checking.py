@@ -95,7 +95,8 @@ def check_exercise(
     if report.status == "passed" and exercise.compiles:
         launches = [exercise.constants(case) for case in material(exercise).cases]
         once = [launch for i, launch in enumerate(launches) if launch not in launches[:i]]
-        words = compiling.refusal(page_of(function) if page is None else page, exercise.name, once)
+        page = page_of(function) if page is None else page
+        words = compiling.refusal(page, exercise.name, once, source_of(function))
         if words:
             failed = "right in Triton's interpreter, but not for a GPU"
             report = report._replace(status="failed", failed=failed, details=tuple(words.splitlines()))
@@ -104,10 +105,13 @@ def check_exercise(
     return report
 
 
-def reports(sources: Sequence[str], names: Sequence[str]) -> Iterator[Report]:
-    """A report on each of the named exercises as a page's code cells answer them; 'missing' where none can be defined."""
-    space, errors = definitions(sources, names)
+def reports(sources: Sequence[str], names: Sequence[str], own: str = "") -> Iterator[Report]:
+    """A report on each of the named exercises as a page's code cells answer them; 'missing' where none can be defined.
+
+    own: the source of the function that is meant, where the page has several.
+    """
     for name in names:
+        space, errors = definitions(sources, [name], own)
         if name in errors or not callable(space.get(name)):
             yield Report(name, "missing", (), errors.get(name, "no cell defines it"))
         else:

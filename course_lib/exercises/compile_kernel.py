@@ -41,7 +41,7 @@ def main(source: str, name: str, arguments: str) -> None:
 
 def _defined(source: str) -> tuple[dict[str, Any], str]:
     """The names of a file, and the last exception on the way."""
-    space: dict[str, Any] = {"__name__": "kernel", "triton": triton, "tl": tl}
+    space: dict[str, Any] = {"__name__": "__main__", "triton": triton, "tl": tl}
     raised = ""
     for node in ast.parse(Path(source).read_text(encoding="utf-8")).body:
         if "course_lib" in ast.dump(node):

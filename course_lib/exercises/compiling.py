@@ -15,13 +15,13 @@ SECONDS = 30.0
 _known: dict[tuple[str, str, str], str] = {}
 
 
-def refusal(page: Sequence[str], name: str, launches: Sequence[Mapping[str, str | int]]) -> str:
+def refusal(page: Sequence[str], name: str, launches: Sequence[Mapping[str, str | int]], own: str = "") -> str:
     """What speaks against the kernel ``name`` of a page when it is compiled for each of the launches; '' if nothing does.
 
-    A launch: the kernel's arguments with Triton's word for their type, or their value where they are constants. What cannot be
-    compiled, or not in time, is refused, too: 'could not be compiled: …'.
+    A launch: the kernel's arguments with Triton's word for their type, or their value where they are constants. own: the source of the
+    kernel that is meant, where the page has several. What cannot be compiled, or not in time, is refused: 'could not be compiled: …'.
     """
-    question = script(page, [name]), name, json.dumps([dict(x) for x in launches])
+    question = script(page, [name], own), name, json.dumps([dict(x) for x in launches])
     if question not in _known:
         words, final = _asked(*question)
         if not final:

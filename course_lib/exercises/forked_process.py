@@ -107,7 +107,7 @@ def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
         cause = cause.__cause__ or cause
     try:
         said = str(cause)
-    except Exception:
+    except BaseException:
         said = ""
     return Failure("exception", f"{type(cause).__name__}: {said or 'no message'}"[:600], _line(function, cause))
 

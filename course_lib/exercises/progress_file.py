@@ -1,11 +1,22 @@
 """What has been passed, in a file of the student's own that git ignores."""
 
 import contextlib
+import itertools
 import json
 import os
+import time
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows: two notebooks at once may lose an entry
+    fcntl = None  # type: ignore[assignment]
 
 ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 5.0  # seconds for another notebook to finish writing
 
 
 def path() -> Path:
@@ -14,20 +25,79 @@ def path() -> Path:
 
 
 def load() -> dict[str, str]:
-    """exercise -> 'passed' or 'failed'; empty where there is no file, or none that can be read."""
-    try:
-        found = json.loads(path().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return {str(name): str(status) for name, status in found.items()} if isinstance(found, dict) else {}
+    """exercise -> 'passed' or 'failed'; empty where there is no file, or none that can be read, with a warning of the latter."""
+    found = _read()
+    if found is None:
+        warnings.warn(f"{path()} cannot be read; it is kept aside when the next result is saved", stacklevel=2)
+    return {name: status for name, status in (found or {}).items() if status in ("passed", "failed")}
 
 
 def save(name: str, status: str) -> None:
-    """Note a result; what has been passed stays passed. A folder that cannot be written is no error."""
-    known = load()
-    if known.get(name) == "passed":
+    """Note a result; what has been passed stays passed. A folder that cannot be written is no error.
+
+    A file that cannot be read is renamed to ….broken-1 or the next free number, with a warning, before a new one is begun.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        if path().exists() and not path().is_file():
+            return  # /dev/null, say
+        _save(name, status)
+
+
+def _save(name: str, status: str) -> None:
+    with _locked():
+        known = _read()
+        if known is None:
+            known = _aside()
+        if known.get(name) != "passed":
+            _write(known | {name: status})
+
+
+def _read() -> dict[str, Any] | None:
+    """All that is in the file, {} where there is none; None where it cannot be read."""
+    try:
+        text = path().read_text(encoding="utf-8") if path().is_file() else ""
+        found = json.loads(text) if text.strip() else {}
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _aside() -> dict[str, Any]:
+    """Rename the file, so that nothing in it is lost."""
+    free = next(p for n in itertools.count(1) if not (p := path().with_name(f"{path().name}.broken-{n}")).exists())
+    path().rename(free)
+    warnings.warn(f"{path()} could not be read: it is kept as {free.name}, and progress begins anew", stacklevel=5)
+    return {}
+
+
+def _write(entries: dict[str, Any]) -> None:
+    """All or nothing, whatever happens in between."""
+    target = Path(os.path.realpath(path()))
+    partial = target.with_name(f"{target.name}.{os.getpid()}")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(entries, indent=1))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
+    """Only one process at a time, as far as there are locks."""
+    if fcntl is None:
+        yield
         return
-    with contextlib.suppress(OSError):
-        partial = path().with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(known | {name: status}, indent=1), encoding="utf-8")
-        partial.replace(path())
+    with path().with_name(f"{path().name}.lock").open("a") as file:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.01)
+            except OSError:  # a file system without locks
+                break
+        yield

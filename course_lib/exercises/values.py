@@ -82,8 +82,10 @@ def _tensor(x: torch.Tensor) -> torch.Tensor | Other:
                 return Other(f"a {name} tensor")
         if x.numel() * x.element_size() > LARGEST:
             return Other(f"a tensor of shape {list(x.shape)}, too large to be compared")
-        kept = torch.empty(x.shape, dtype=x.dtype)
-        return kept.copy_(x.detach())
+        kept = torch.empty(x.shape, dtype=x.dtype).copy_(x.detach())
+        one = kept.reshape(-1)[:1]
+        (one.double() if one.is_floating_point() else one).tolist()  # raises where the type is a mere container of bits
+        return kept
 
 
 # --- as JSON ---

@@ -1,0 +1,410 @@
+"""Whatever a student's function does or returns, a check ends in words, in time, and harms nothing."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import OrderedDict
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from course_lib import runtime
+from course_lib.exercises import apart, check, fresh_process, values
+from course_lib.exercises.differences import differs
+from course_lib.exercises.forked_process import Failure, outcomes
+
+pytestmark = pytest.mark.skipif(runtime.lane() != "interpreter", reason="exercises run in Triton's interpreter")
+
+
+class Hostile:
+    """Ends the process, whatever it is asked."""
+
+    def __eq__(self, other):
+        os._exit(3)
+
+    __hash__ = None  # type: ignore[assignment]
+    __repr__ = __str__ = __len__ = __float__ = __int__ = __index__ = __bool__ = __iter__ = __eq__
+
+    def __reduce__(self):
+        return os._exit, (7,)
+
+    def __getattr__(self, name):
+        os._exit(8)
+
+
+class HostileFloat(float):
+    __eq__ = __repr__ = __float__ = Hostile.__eq__
+    __hash__ = float.__hash__
+
+
+class HostileTuple(tuple):
+    __eq__ = __len__ = __getitem__ = Hostile.__eq__
+    __hash__ = tuple.__hash__
+
+
+class Pair(NamedTuple):
+    m: float
+    l: float
+
+
+def endless(path: str):
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(1.5)
+        Path(path).write_text("still here")
+    os._exit(0)
+
+
+def daemon(path):
+    if os.fork() == 0:
+        endless(path)
+    os.wait()
+    return 1
+
+
+def own_session(path):
+    subprocess.Popen(
+        [sys.executable, "-c", f"import time; time.sleep(1.5); open({path!r}, 'w')"], start_new_session=True
+    )
+    return 1
+
+
+def never_waits(path):
+    own_session(path)
+    while True:
+        pass
+
+
+def thread(path):
+    threading.Thread(target=lambda: (time.sleep(1.5), Path(path).write_text("x"))).start()
+    return 1
+
+
+@pytest.mark.parametrize("start", [daemon, own_session, never_waits, thread])
+def test_nothing_outlives_a_check(start, tmp_path) -> None:
+    begin = time.monotonic()
+    found = outcomes(start, [lambda: start(str(tmp_path / "written"))], limit=1.0)
+    assert time.monotonic() - begin < 10
+    assert found[0].result == 1 or found[0].result.kind == "time"
+    time.sleep(2.0)
+    assert not os.listdir(tmp_path)
+
+
+def kill_all_of_the_group():
+    os.killpg(0, 9)
+
+
+def kill_the_supervisor():
+    os.kill(os.getppid(), 9)
+    time.sleep(5)
+
+
+def alarm():
+    import signal
+
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    time.sleep(5)
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def cause_itself():
+    error = ValueError("a circle")
+    error.__cause__ = error
+    raise error
+
+
+def deaf():
+    import signal
+
+    for number in range(1, 32):
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, lambda *_: None)
+    while True:
+        pass
+
+
+def stopped():
+    os.kill(os.getpid(), 19)
+
+
+def closes_all():
+    os.closerange(3, 5000)
+    return 1
+
+
+def writes_nonsense():
+    frame = sys._getframe()
+    while frame.f_code is not apart.send.__code__:
+        frame = frame.f_back
+    os.write(frame.f_locals["writer"], b"\xff" * 64)
+    return 1
+
+
+def all_memory():
+    return len(bytearray(64 << 30))
+
+
+def all_disk():
+    with open(f"/tmp/checked-{os.getpid()}", "wb", buffering=0) as file:
+        os.unlink(file.name)
+        for _ in range(1 << 20):
+            file.write(bytes(1 << 20))
+
+
+def fails_to_say_what():
+    class OddError(Exception):
+        def __str__(self):
+            raise SystemExit
+
+    raise OddError
+
+
+@pytest.mark.parametrize(
+    ("does", "words"),
+    [
+        (kill_all_of_the_group, "signal 9"),
+        (kill_the_supervisor, "signal 9"),
+        (alarm, "signal 14"),
+        (interrupt, "KeyboardInterrupt"),
+        (lambda: sys.exit("bye"), "SystemExit: bye"),
+        (lambda: os._exit(0), "it sent no result"),
+        (cause_itself, "ValueError: a circle"),
+        (fails_to_say_what, "OddError"),
+        (deaf, "did not end within 1 second"),
+        (stopped, "did not end within 1 second"),
+        (closes_all, "exit code 1"),
+        (writes_nonsense, "cannot be read"),
+        (all_memory, "MemoryError"),
+        (all_disk, "File too large"),
+        (lambda: input("?"), "EOFError"),
+        (lambda: [torch.ones(8 << 20) for _ in range(4)], "too large"),
+        (lambda: __import__("ctypes").string_at(0), "signal 11"),
+    ],
+    ids=lambda x: getattr(x, "__name__", x),
+)
+def test_whatever_a_function_does_is_said(does, words) -> None:
+    found = outcomes(does, [does], limit=1.0 if "1 second" in words else 20.0)
+    assert isinstance(found[-1].result, Failure)
+    assert words in found[-1].result.words
+
+
+def test_forks_prints_and_settings_change_nothing_else(capfd) -> None:
+    def wild():
+        torch.set_default_dtype(torch.float64)
+        torch.manual_seed(3)
+        math.pi = 3
+        torch.softmax = None
+        os.chdir("/")
+        os.environ["COURSE_WILD"] = "1"
+        os.fork()
+        print("x" * 10_000_000)
+        os.write(1, b"past Python")
+        os.system("echo and past it again")
+        return 2
+
+    state, here = torch.random.get_rng_state(), os.getcwd()
+    found = outcomes(wild, [wild, wild])
+    assert [x.result for x in found] == [2, 2]
+    assert all(len(x.printed) == 2000 for x in found)
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert (math.pi > 3.1, torch.softmax is None, os.getcwd(), "COURSE_WILD" in os.environ) == (
+        True,
+        False,
+        here,
+        False,
+    )
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_check_leaves_the_pages_random_numbers_alone() -> None:
+    state = torch.random.get_rng_state()
+    for name in ("row_dot", "tile_traffic"):
+        space: dict = {}
+        exec(f"def {name}(*args): return None", space)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("course_lib.exercises.material._known", {})
+            check(space[name])
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+# --- values ---
+
+
+def strange_values():
+    yield from (
+        10**400,
+        -(10**5000),
+        math.nan,
+        -math.inf,
+        1j,
+        "\ud800",
+        b"x",
+        {1, 2},
+        range(3),
+        Fraction(1, 2),
+        [],
+        {},
+        (),
+    )
+    yield from (
+        None,
+        True,
+        [[[1]]],
+        {"a": {"b": 1}},
+        {(1, 2): 3},
+        {None: 1},
+        OrderedDict(a=1),
+        Pair(1.0, 2.0),
+        iter([1]),
+    )
+    yield from (np.ones(3), np.ones((0, 2)), np.array("a"), np.array([None]), np.longdouble(1), np.datetime64("2020"))
+    yield from (
+        np.ma.masked,
+        np.float16(1),
+        np.array([1.0], dtype=">f8"),
+        np.zeros(1, [("a", "i4")]),
+        np.ones(2).T,
+        type,
+        len,
+    )
+    yield from (
+        torch.ones(2).to_sparse(),
+        torch.ones(2, 2).to_sparse_csr(),
+        torch.ones(2, device="meta"),
+        torch.Size([1]),
+    )
+    yield from (
+        torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        torch.ones(1).expand(1 << 40),
+        torch.float32,
+    )
+    yield from (
+        torch.nn.Parameter(torch.ones(2)),
+        torch.ones(2, dtype=torch.complex64).conj(),
+        torch.ones(2, 3).T,
+        torch.ones(()),
+    )
+    yield from (
+        torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+        torch.ones(2).imag if False else torch.ones(0),
+    )
+    yield from (torch.zeros(3, dtype=kind) for kind in sorted(ALL_TYPES, key=str))
+    yield from (torch.ones(1, dtype=torch.float8_e5m2), torch.full((2,), 2.0**100).to(torch.bfloat16))
+    loop: list = []
+    loop.append(loop)
+    yield loop
+
+
+ALL_TYPES = {
+    x
+    for x in vars(torch).values()
+    if isinstance(x, torch.dtype) and not str(x).startswith(("torch.q", "torch.uint1to"))
+} - {getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in range(1, 8)}
+RIGHT = (
+    1,
+    1.0,
+    True,
+    "a",
+    None,
+    (1, 2.0),
+    {"a": 1},
+    torch.ones(2),
+    torch.tensor([1, 2]),
+    torch.ones(()),
+    [1, 2],
+    values.ANY,
+)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_any_two_values_differ_in_words_and_travel_as_data() -> None:
+    for found in strange_values():
+        data = json.dumps(values.encode(found))
+        back = values.decode(json.loads(data))
+        assert json.dumps(values.encode(back)) == data
+        for right in (*RIGHT, back):
+            for one in (found, back, (found, found), {"a": found}):
+                assert isinstance(differs(one, right, 1e-5), str)
+        if not isinstance(found, float) or found == found:
+            assert not differs(found, back, 0.0), found
+    assert differs(10**400, 1.0, 1e-5)
+    assert "a sparse_coo tensor came back" in differs(torch.ones(2).to_sparse(), torch.ones(2), 1e-5)
+    assert "meta tensor came back" in differs(torch.ones(1, device="meta"), 1.0, 1e-5)
+    assert "came back; return a whole number" in differs(np.ones(3), 1, 1e-5)
+    assert not differs(torch.ones(2, dtype=torch.float8_e5m2), torch.ones(2), 1e-5)
+    assert not differs(Pair(1.0, 2.0), (1.0, 2.0), 1e-5)
+
+
+@pytest.mark.parametrize(
+    "make", [Hostile, lambda: HostileFloat(1.0), lambda: HostileTuple((1.0, 1.0)), lambda: [Hostile()]]
+)
+def test_an_objects_own_code_runs_in_the_fork_alone(make, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "p.json"))
+
+    def online_update(m, l, x):
+        return make(), 1.0
+
+    report = check(online_update)
+    assert report.status == "failed"
+    assert report.details
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"tensor": ["float32", [10**9], "AAAA"]}, {"tensor": ["float32", [-1, -1], "AAAA"]}, {"tensor": ["Tensor", [1], "AAAA"]},
+        {"array": ["O", [1], "AAAAAAAAAAA="]}, {"array": ["float32", [7], "AAAA"]}, {"tuple": 3}, {"int": "x"}, {"x": 1}, {},
+        {"dict": [[[1], 2]]}, {"tensor": ["float32", [1], 5]}, {"tensor": 5}, {"a": 1, "b": 2},
+    ],
+)  # fmt: skip
+def test_data_that_nobody_wrote_is_refused(data) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever the words
+        values.decode(data)
+
+
+# --- a new process, for grading ---
+
+
+def forges(path):
+    """Yields what is no report, leaves a daemon, and writes nonsense past the messages."""
+    daemon(path)
+    yield Pair(1.0, 2.0)
+    yield Hostile()
+    writes_nonsense()
+    time.sleep(60)
+
+
+def test_what_a_page_sends_is_data_and_ends_with_it(tmp_path) -> None:
+    found = fresh_process.sent(forges, str(tmp_path / "written"), seconds=20.0)
+    assert found == apart.Sent(((1.0, 2.0), values.Other("a Hostile")), "its answer cannot be read")
+    time.sleep(2.0)
+    assert not os.listdir(tmp_path)
+
+
+def test_the_end_of_the_caller_ends_its_checks(tmp_path) -> None:
+    code = (
+        "import time, os\nfrom course_lib.exercises.apart import forked\n"
+        f"def work():\n    open({str(tmp_path / 'begun')!r}, 'w'); time.sleep(1.5); open({str(tmp_path / 'written')!r}, 'w')\n    yield 1\n"
+        "forked(work, 60.0)"
+    )
+    caller = subprocess.Popen(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(runtime.__file__).rsplit("/", 2)[0]}
+    )
+    while not (tmp_path / "begun").exists() and caller.poll() is None:
+        time.sleep(0.05)
+    caller.kill()
+    caller.wait()
+    time.sleep(2.0)
+    assert os.listdir(tmp_path) == ["begun"]
