@@ -85,3 +85,17 @@ def wrong_all_queries_at_once(
 @triton.jit
 def wrong_ten_blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
     _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, BLOCK, BLOCK, 10 * BLOCK, "ieee", "ieee")
+
+
+@triton.jit
+def wrong_sum_in_memory(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
+    keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :]
+    tl.store(at, tl.zeros([BLOCK, D], tl.float32), mask=keys[:, None] < n_k)
+    for start in range(0, n_q, BLOCK):
+        rows = start + tl.arange(0, BLOCK)
+        L = tl.load(L_ptr + rows, mask=rows < n_q, other=float("inf"))
+        s = tl.dot(_loaded(q_ptr, rows, n_q, D), tl.trans(_loaded(k_ptr, keys, n_k, D)), input_precision="ieee")
+        p = tl.trans(tl.exp(s * scale - L[:, None]))
+        part = tl.dot(p, _loaded(do_ptr, rows, n_q, D), input_precision="ieee")
+        tl.store(at, part + tl.load(at, mask=keys[:, None] < n_k, other=0.0), mask=keys[:, None] < n_k)

@@ -102,3 +102,14 @@ def wrong_with_numpy(q, k, v):
         factor, weight = math.exp(m - new), math.exp(x - new)
         l, o, m = l * factor + weight, o * factor + weight * np.array(list(value)), new
     return list(o / l)
+
+
+def wrong_maximum_updated_first(q, k, v):
+    """if the maximum is updated before the factor is computed"""
+    m, l, o = -math.inf, 0.0, [0.0] * len(v[0])
+    for key, value in zip(k, v):
+        x = sum(a * b for a, b in zip(q, key)) / math.sqrt(len(q))
+        m = max(m, x)
+        weight, factor = math.exp(x - m), math.exp(m - m)
+        l, o = l * factor + weight, [y * factor + weight * z for y, z in zip(o, value)]
+    return [y / l for y in o]

@@ -59,7 +59,7 @@ def _fused_row(q, k, v, bug):
             list(key)
         x = sum(a * b for a, b in zip(q, key)) / math.sqrt(d)
         new = {"last": x, "no maximum": 0.0}.get(bug, max(m, x))
-        correction, weight = math.exp(m - new), math.exp(x - new)
+        correction, weight = math.exp((new if bug == "updated first" else m) - new), math.exp(x - new)
         l = l * (1.0 if bug == "sum" else correction) + weight
         o = [y * (1.0 if bug == "output" else correction) + weight * z for y, z in zip(o, value)]
         o, m = [y / l for y in o] if bug == "each time" else o, new
@@ -69,6 +69,9 @@ def _fused_row(q, k, v, bug):
 WRONG = {
     "if the sum ℓ is not rescaled when the maximum grows": variant(_fused_row, "sum"),
     "if the output so far is not rescaled when the maximum grows, as ℓ is": variant(_fused_row, "output"),
+    "if the maximum is updated before the factor is computed: that is then e^0 = 1": variant(
+        _fused_row, "updated first"
+    ),
     "if the maximum starts at 0 instead of −∞: all scores far below 0 then vanish": variant(_fused_row, "0"),
     "if the maximum starts at some number instead of −∞: where all scores are below it they vanish": (
         variant(_fused_row, "-1e9")

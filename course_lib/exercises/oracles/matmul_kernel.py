@@ -32,23 +32,22 @@ def expected(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 @triton.jit
 def _tile(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, BUG: tl.constexpr):
     across: tl.constexpr = 0 if BUG == "axes swapped" else 1
-    size: tl.constexpr = 1 if BUG == "number as row" else 16 if BUG == "16" else BLOCK
-    rows = tl.program_id(1 - across) * size + tl.arange(0, BLOCK)
-    cols = tl.program_id(across) * size + tl.arange(0, BLOCK)
-    acc = tl.zeros([BLOCK, BLOCK], tl.float32)
+    SIDE: tl.constexpr = 16 if BUG == "16" else BLOCK
+    size: tl.constexpr = 1 if BUG == "number as row" else SIDE
+    rows = tl.program_id(1 - across) * size + tl.arange(0, SIDE)
+    cols = tl.program_id(across) * size + tl.arange(0, SIDE)
+    acc = tl.zeros([SIDE, SIDE], tl.float32)
     end = K
     if BUG == "first tile":
-        end = BLOCK
+        end = SIDE
     elif BUG == "to M":
         end = M
     elif BUG == "to N":
         end = N
     elif BUG == "steps rounded down":
-        end = K // BLOCK * BLOCK
-    for start in range(0, end, BLOCK):
-        inner = tl.arange(0, BLOCK) + (
-            0 if BUG == "no start" else start // BLOCK if BUG == "number as start" else start
-        )
+        end = K // SIDE * SIDE
+    for start in range(0, end, SIDE):
+        inner = tl.arange(0, SIDE) + (0 if BUG == "no start" else start // SIDE if BUG == "number as start" else start)
         a_at = rows[:, None] * (N if BUG == "A by N" else M if BUG == "A by M" else K) + inner[None, :]
         b_at = inner[:, None] * (K if BUG == "B by K" else N) + cols[None, :]
         if BUG == "B transposed":

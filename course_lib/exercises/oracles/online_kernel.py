@@ -29,7 +29,7 @@ def cases() -> Iterable[Case]:
     yield case("another scale", matrices(5, 40), 0.7)
     other = {"D": 32, "BLOCK_M": 32, "BLOCK_N": 16}
     yield case("D = 32, blocks of 32 queries and 16 keys, all ragged", matrices(45, 37, 32), 0.2, **other)
-    yield case("D = 32, blocks of 32 queries and 16 keys, 300 keys", matrices(3, 300, 32), 0.5, **other)
+    yield case("blocks of 16 queries and 16 keys, 300 keys", matrices(3, 300), 0.5, BLOCK_N=16)
     q, k, v = matrices(16, 64)
     yield case("scores in the hundreds", (q * 10, k * 10, v))
     for score, n_k in ((-32768.0, 64), (-32768.0, 37), (-5e37, 37)):
@@ -54,35 +54,36 @@ def expected(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) ->
 def _attention(
     q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BUG: tl.constexpr
 ):  # fmt: skip
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    dims = tl.arange(0, D)
-    at = rows[:, None] * D + dims[None, :]
+    WIDTH: tl.constexpr = 16 if BUG == "D is 16" else D
+    HEIGHT: tl.constexpr = 16 if BUG == "BLOCK_M is 16" else BLOCK_M
+    rows = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
+    dims = tl.arange(0, WIDTH)
+    at = rows[:, None] * WIDTH + dims[None, :]
     in_q, in_o = rows[:, None] < n_q, rows[:, None] < n_q
     if BUG == "Q unmasked":
         in_q = rows[:, None] >= 0
     if BUG == "store unmasked":
         in_o = rows[:, None] >= 0
     q = tl.load(q_ptr + at, mask=in_q, other=0.0)
-    acc = tl.zeros([BLOCK_M, D], tl.float32)
-    m = tl.full([BLOCK_M], 0.0 if BUG == "m from 0" else -float("inf"), tl.float32)
-    l = tl.zeros([BLOCK_M], tl.float32)
-    m = m if BUG != "finite m" else tl.full([BLOCK_M], -1e9, tl.float32)
+    acc = tl.zeros([HEIGHT, WIDTH], tl.float32)
+    m = tl.full([HEIGHT], 0.0 if BUG == "m from 0" else -float("inf"), tl.float32)
+    l = tl.zeros([HEIGHT], tl.float32)
+    m = m if BUG != "finite m" else tl.full([HEIGHT], -1e9, tl.float32)
     end = n_q if BUG == "to n_q" else n_k // BLOCK_N * BLOCK_N if BUG == "steps rounded down" else n_k
-    for start in range(0, end, BLOCK_M if BUG == "by BLOCK_M" else BLOCK_N):
+    for start in range(0, end, HEIGHT if BUG == "by BLOCK_M" else BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)
         seen = keys < (n_k + BLOCK_N if BUG == "K and V unmasked" else n_k)
-        k = tl.load(k_ptr + keys[:, None] * D + dims[None, :], mask=seen[:, None], other=0.0)
-        v = tl.load(v_ptr + keys[:, None] * D + dims[None, :], mask=seen[:, None], other=0.0)
+        k = tl.load(k_ptr + keys[:, None] * WIDTH + dims[None, :], mask=seen[:, None], other=0.0)
+        v = tl.load(v_ptr + keys[:, None] * WIDTH + dims[None, :], mask=seen[:, None], other=0.0)
         s = tl.dot(q, tl.trans(k), input_precision="ieee")
         if BUG != "no scale":
-            s = s / tl.sqrt(D * 1.0) if BUG == "own scale" else s * scale
+            s = s / tl.sqrt(WIDTH * 1.0) if BUG == "own scale" else s * scale
         if BUG != "no tail mask" and BUG != "tail in m":
-            s = tl.where(
-                keys[None, :] < n_k + (BUG == "one key more"), s, -10000.0 if BUG == "finite mask" else -float("inf")
-            )
+            masked = -10000.0 if BUG == "finite mask" else -1e9 if BUG == "mask of a billion" else -float("inf")
+            s = tl.where(keys[None, :] < n_k + (BUG == "one key more"), s, masked)
         m_new = tl.max(s) if BUG == "one maximum" else tl.max(s, 1)
         if BUG == "no maximum":
-            m_new = tl.zeros([BLOCK_M], tl.float32)
+            m_new = tl.zeros([HEIGHT], tl.float32)
         elif BUG != "block maximum" and BUG != "lite":
             m_new = tl.maximum(m, m_new)
         if BUG == "m overwritten":
@@ -98,7 +99,7 @@ def _attention(
         if BUG == "lite" or BUG == "divided twice":
             p = p / tl.sum(p, 1)[:, None]
         if BUG == "lite":
-            correction = tl.full([BLOCK_M], 1.0, tl.float32)
+            correction = tl.full([HEIGHT], 1.0, tl.float32)
         pv = tl.dot(p, v, input_precision="ieee")
         l = (tl.sum(p) if BUG == "one sum" else tl.sum(p, 1)) + (l if BUG == "l kept" else l * correction)
         if BUG == "l anew" or BUG == "l and acc anew":
@@ -129,6 +130,7 @@ WRONG = {
         "without subtracting the maximum: large scores overflow, scores far below 0 give 0/0": "no maximum",
         "if the tail of the keys is not masked: padded keys have the score 0, and so a weight": "no tail mask",
         "if padded keys get a large negative score instead of −∞: real scores may lie below it": "finite mask",
+        "if padded keys get a score such as −10⁹ instead of −∞: real scores may lie below it": "mask of a billion",
         "if padded keys get no weight but enter the maximum: their score of 0 is too large where all others are far below": "tail in m",
         "if acc is not rescaled when the maximum grows": "acc kept",
         "if l is not rescaled when the maximum grows": "l kept",
@@ -153,6 +155,8 @@ WRONG = {
         "if l divides the columns of acc: a query is a row, so write l[:, None]": "columns divided",
         "if the correction is exp(m_new − m), upside down, and the first block is left out of it": "upside down later",
         "if m is the maximum of the last block alone, not of all blocks so far": "m of the block",
+        "if 16 stands where D belongs: it may be 32 as well": "D is 16",
+        "if 16 stands where BLOCK_M belongs: it may be 32 as well": "BLOCK_M is 16",
         "if scale is not used but 1 / √D: the kernel is handed a scale": "own scale",
         "if there are n_k // BLOCK_N steps: the tail of the keys is one more, tl.cdiv(n_k, BLOCK_N)": "steps rounded down",
         "if the mask of the scores lets key n_k through: the last key is n_k − 1": "one key more",

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variant
 from course_lib.exercises.values import ANY, Whatever
 
 
@@ -27,8 +28,8 @@ def cases() -> Iterable[Case]:
         yield Case(f"{words}: {sizes}", (torch.randn(m, k), torch.randn(k, n), bm, bn))
 
 
-def expected(a: torch.Tensor, b: torch.Tensor, bm: int, bn: int) -> tuple[torch.Tensor, Whatever]:
-    return (a.double() @ b.double()).float(), ANY
+def expected(a: torch.Tensor, b: torch.Tensor, bm: int, bn: int) -> tuple[str, torch.Tensor, Whatever]:
+    return "none", (a.double() @ b.double()).float(), ANY
 
 
 def _strips(length, size):
@@ -65,11 +66,6 @@ def _a_kept(memory, A, B, C, row_strips, col_strips, tile=None):
             for cols in col_strips:
                 with memory.scope("tile"):
                     memory.store(C[rows, cols], tile(a, memory.load(B[:, cols])))
-
-
-def _all_strips(memory, A, B, C, bm, bn, tile):
-    m, n = C.data.shape
-    _a_kept(memory, A, B, C, _strips(m, bm), _strips(n, bn), tile)
 
 
 def full_tiles_only(memory, A, B, C, bm, bn):
@@ -130,6 +126,23 @@ def sum_in_hbm(memory, A, B, C, bm, bn):
                         memory.store(C[rows, cols], c + memory.load(C[rows, cols]) if p else c)
 
 
+def _not_in_sram(memory, A, B, C, bm, bn, bug):
+    m, n = C.data.shape
+    for rows in _strips(m, bm):
+        with memory.scope("strip"):
+            a = A[rows].data if bug == "A" else memory.load(A[rows])
+            for cols in _strips(n, bn):
+                with memory.scope("tile"):
+                    b = B[:, cols].data if bug in ("B", "B after loading") else memory.load(B[:, cols])
+                    if bug == "B after loading":
+                        memory.load(B[:, cols])
+                    c = memory.tile("C_ij", memory.matmul(a, b))
+                    if bug == "C":
+                        C.data[rows, cols] = c
+                    else:
+                        memory.store(C[rows, cols], c)
+
+
 def past_the_memory(memory, A, B, C, bm, bn):
     memory.store(C[:], A.data @ B.data)
 
@@ -144,16 +157,9 @@ def c_loaded(memory, A, B, C, bm, bn):
                     memory.store(C[rows, cols], memory.load(C[rows, cols]) + product)
 
 
-def no_place(memory, A, B, C, bm, bn):
-    _all_strips(memory, A, B, C, bm, bn, memory.matmul)
-
-
-def not_counted(memory, A, B, C, bm, bn):
-    _all_strips(memory, A, B, C, bm, bn, lambda a, b: memory.tile("C_ij", a @ b))
-
-
-def no_place_not_counted(memory, A, B, C, bm, bn):
-    _all_strips(memory, A, B, C, bm, bn, torch.matmul)
+def _work(memory, A, B, C, bm, bn, tile):
+    m, n = C.data.shape
+    _a_kept(memory, A, B, C, _strips(m, bm), _strips(n, bn), lambda a, b: tile(memory, a, b))
 
 
 WRONG = {
@@ -168,11 +174,21 @@ WRONG = {
     "without tiles: each number of C fetches its own row and column": no_tiles,
     "if A is kept one row at a time: B then passes for each row": single_rows,
     "if each term of the sum goes through HBM: add the terms in SRAM and store the tile once": sum_in_hbm,
-    "if the numbers are taken from .data: that is HBM, where nothing can be computed; use memory.load": past_the_memory,
+    "if A and B are taken from .data: that is HBM, where nothing can be computed; use memory.load": past_the_memory,
     "if C is loaded to add to it: it is full of NaN until it is stored": c_loaded,
-    'if the product is stored without a place in SRAM: memory.tile("C_ij", c) comes before the store': no_place,
-    "if the product is taken with @: memory.matmul counts its operations": not_counted,
-    "if a @ b is stored as it is: memory.matmul counts its operations, memory.tile gives it a place in SRAM": (
-        no_place_not_counted
+    "if A is taken from .data: that is HBM, where nothing can be computed; use memory.load": variant(_not_in_sram, "A"),
+    "if B is taken from .data: that is HBM, where nothing can be computed; use memory.load": variant(_not_in_sram, "B"),
+    "if C is written by .data, around the memory: use memory.store": variant(_not_in_sram, "C"),
+    "if numbers are used that are not in the SRAM, of .data, say, or of a scope that has ended: they are NaN": variant(
+        _not_in_sram, "B after loading"
+    ),
+    'if the product is stored without a place in SRAM: memory.tile("C_ij", c) comes before the store': variant(
+        _work, lambda memory, a, b: memory.matmul(a, b)
+    ),
+    "if the product is taken with @: memory.matmul counts its operations": variant(
+        _work, lambda memory, a, b: memory.tile("C_ij", a @ b)
+    ),
+    "if a @ b is stored as it is: memory.matmul counts its operations, memory.tile gives it a place in SRAM": variant(
+        _work, lambda memory, a, b: a @ b
     ),
 }

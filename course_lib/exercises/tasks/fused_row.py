@@ -78,13 +78,17 @@ class Row(Sequence[float]):
 
 
 def _libraries(function: Any) -> set[str]:
-    """The libraries whose names a function's code holds, under whatever name they were imported."""
-    code = getattr(function, "__code__", None)
-    todo, names = [code] if code else [], set()
+    """The libraries whose names its code holds, or that of the page's functions it calls, whatever they were imported as."""
+    page, names = getattr(function, "__globals__", {}), set()
+    todo, seen = [getattr(function, "__code__", None)], set()
     while todo:
-        part = todo.pop()
-        names |= {getattr(function.__globals__.get(name), "__name__", name) for name in part.co_names}
-        todo += [constant for constant in part.co_consts if isinstance(constant, CodeType)]
+        code = todo.pop()
+        if not isinstance(code, CodeType) or code in seen:
+            continue
+        seen.add(code)
+        used = {name: page.get(name) for name in code.co_names}
+        names |= {getattr(value, "__name__", name) for name, value in used.items()}
+        todo += [*code.co_consts, *(getattr(value, "__code__", None) for value in used.values())]
     return names & {"torch", "numpy"}
 
 

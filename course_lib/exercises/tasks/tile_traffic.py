@@ -7,6 +7,7 @@ import torch
 
 from course_lib.cost import Traffic
 from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.guarded_memory import GuardedMemory
 from course_lib.memory import Memory
 
 ASKED = r"""
@@ -21,8 +22,9 @@ nothing.
 
 You need `memory.load(A[rows, cols])`, which returns a tensor, `memory.matmul(a, b)`, and `memory.store(C[rows, cols], c)`; `rows` and
 `cols` are slices, and `C.data.shape` is (m, n). A computed tile has its place in SRAM after `memory.tile("C_ij", c)`. What comes to
-SRAM inside `with memory.scope("name"):` leaves it at the end of that block. The check reads off `memory` the bytes, whether each tile
-of C had its place when it was stored, and the operations of `memory.matmul`.
+SRAM inside `with memory.scope("name"):` leaves it at the end of that block. Numbers that are not in the SRAM, those of `A.data` too,
+are NaN in the check. It reads off `memory` the bytes, whether each tile of C had its place when it was stored, and the operations of
+`memory.matmul`.
 """
 
 STUB = '''
@@ -35,21 +37,22 @@ def tile_traffic(memory: Memory, A: HBMTensor, B: HBMTensor, C: HBMTensor, bm: i
 '''
 
 
-def run(function: Callable[..., object], case: Case) -> tuple[torch.Tensor, dict[str, Any]]:
-    """C and what crossed between HBM and SRAM: {'reads', 'writes', and what was done past the memory, '' for nothing}."""
+def run(function: Callable[..., object], case: Case) -> tuple[str, torch.Tensor, dict[str, Any]]:
+    """What never moved, C, and what crossed between HBM and SRAM: {'reads', 'writes', 'past': what was done past the memory}."""
     a, b, bm, bn = case.args
     (m, k), n = a.shape, b.shape[1]
-    memory = Memory(4 * (bm * k + k * bn + bm * bn))
+    memory = GuardedMemory(4 * (bm * k + k * bn + bm * bn))
     C = memory.hbm_empty("C", (m, n))
     function(memory, memory.hbm("A", a), memory.hbm("B", b), C, bm, bn)
     traffic = memory.traffic()
     past = "" if _wrong_bytes(case, traffic) else _past_the_memory(memory, 2 * m * n * k)
-    return C.data, {"reads": traffic.reads, "writes": traffic.writes, "past": past}
+    moved = {"reads": traffic.reads, "writes": traffic.writes, "past": past}
+    return memory.never_moved(), memory.stored("C"), moved
 
 
-def remark(case: Case, result: tuple[torch.Tensor, dict[str, Any]]) -> str:
+def remark(case: Case, result: tuple[str, torch.Tensor, dict[str, Any]]) -> str:
     """Wrong bytes, or right ones with work that the memory was not told of."""
-    moved = result[1]
+    moved = result[2]
     return _wrong_bytes(case, Traffic(moved["reads"], moved["writes"])) or moved["past"]
 
 
@@ -72,7 +75,7 @@ def _past_the_memory(memory: Memory, operations: int) -> str:
 
 def _wrong_bytes(case: Case, traffic: Traffic) -> str:
     """Too many bytes, or fewer than there are."""
-    a, b, bm, _ = case.args
+    a, b, bm, bn = case.args
     strips, needed = len(a.split(bm)), a.element_size() * len(a) * b.shape[1]
     for name, matrix, times in (("A", a, 1), ("B", b, strips)):
         found = traffic.reads.get(name, 0)
@@ -81,6 +84,9 @@ def _wrong_bytes(case: Case, traffic: Traffic) -> str:
         if found > matrix.nbytes * times:
             often = f"{_times(found / (matrix.nbytes * times))} as often as needed"
             return f"right, but you read {name} {often}: {found:,} bytes, where {matrix.nbytes * times:,} are enough"
+    least = b.nbytes + (strips - 1) * (b.nbytes - b[:, :bn].nbytes)  # one strip of B may stay for the next strip of A
+    if traffic.reads["B"] < least:
+        return f"the product is right, but only {traffic.reads['B']:,} bytes of B were loaded: what has left the SRAM is gone"
     if back := traffic.reads.get("C", 0):
         return f"right, but {back:,} bytes of C are read back; its tile can stay in SRAM until it is finished"
     stored = traffic.writes.get("C", 0)
@@ -105,7 +111,7 @@ EXERCISE = Exercise(
     stub=STUB,
     run=run,
     remark=remark,
-    parts=("C", "bytes moved"),
+    parts=("never loaded, nor stored to", "C", "bytes moved"),
     hints=(
         "Two loops, no third: with a strip [bm, k] of A and a strip [k, bn] of B in SRAM, a tile of C is one product.",
         "The outer loop walks the strips of A, range(0, m, bm), and loads each before the inner loop over the strips of B begins.",

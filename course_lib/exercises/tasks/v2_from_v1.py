@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from course_lib.exercises.base import Case, Exercise
-from course_lib.memory import Memory
+from course_lib.exercises.guarded_memory import GuardedMemory
 
 ASKED = r"""
 Turn V1 into V2. With 8 queries and 8 keys in blocks of 2, V1 reads and writes $O$, $\ell$ and $m$ 4 times, once for
@@ -32,8 +32,9 @@ for start in range(0, K.data.shape[0], block_n):  # V1; at first O = 0, l = 0, m
 
 `Q` [N, d], `K` [n, d], `V` [n, d] and `O` [N, d] lie in the HBM of `memory`, float32; `O` holds NaN until you store
 to it. In V2 $\ell$ and $m$ are plain tensors on the chip. The SRAM takes a block each of Q, K and V, two of O and two
-of scores, and $\ell$ and $m$; what you load stays until its scope ends. N and n need not be multiples of the blocks;
-a slice may reach past the end. Return nothing: `O` and the bytes are read off `memory`, so load and store all with it.
+of scores, and $\ell$ and $m$; what you load stays until its scope ends. Numbers that are not in the SRAM, those of `Q.data`
+too, are NaN in the check. N and n need not be multiples of the blocks; a slice may reach past the end. Return nothing:
+`O` and the bytes are read off `memory`, so load and store all with it.
 (V2 also divides by $\ell$ only once, at the end; that is not checked.)
 """
 
@@ -44,23 +45,21 @@ def v2_from_v1(memory, Q, K, V, O, block_m: int, block_n: int) -> None:
 '''
 
 
-AROUND = "read or written by .data, around the memory"
-
-
-def run(function: Callable[..., Any], case: Case) -> tuple[torch.Tensor, dict[str, float | str]]:
+def run(function: Callable[..., Any], case: Case) -> tuple[str, torch.Tensor, dict[str, float]]:
     q, k, v, block_m, block_n = case.args
     d = q.shape[1]
-    memory = Memory(4 * (3 * block_m * d + 2 * block_n * d + 2 * block_m * block_n + 8 * block_m))
+    memory = GuardedMemory(4 * (3 * block_m * d + 2 * block_n * d + 2 * block_m * block_n + 8 * block_m))
     inputs = [memory.hbm(name, x) for name, x in (("Q", q), ("K", k), ("V", v))]
     O = memory.hbm_empty("O", q.shape)
     function(memory, *inputs, O, block_m, block_n)
     moved = memory.traffic()
     crossings = {f"{x.name} read": moved.reads.pop(x.name, 0) / (4 * x.data.numel()) for x in (*inputs, O)}
     crossings["O written"] = moved.writes.pop("O", 0) / (4 * O.data.numel())
-    around = ", ".join(
-        x.name for x in (*inputs, O) if not (x is O and crossings["O written"]) and not crossings.get(f"{x.name} read")
-    )
-    return O.data, {AROUND: around or "nothing", **crossings, "bytes of any other tensor": float(moved.total_bytes)}
+    crossings["bytes of any other tensor"] = float(moved.total_bytes)
+    for x in inputs[1:]:
+        loads = sum(event.op == "load" and event.tensor == x.name for event in memory.trace)
+        crossings[f"loads of {x.name}, each of a block"] = float(loads)
+    return memory.never_moved(), memory.stored("O"), crossings
 
 
 EXERCISE = Exercise(
@@ -73,7 +72,7 @@ EXERCISE = Exercise(
     stub=STUB,
     run=run,
     tolerance=1e-4,
-    parts=("O", "how often each crosses"),
+    parts=("never loaded, nor stored to", "O", "how often each crosses"),
     hints=(
         "With the queries outside, which of V1's loads move to the outer loop? Which do you no longer need, because "
         "it is still there?",
