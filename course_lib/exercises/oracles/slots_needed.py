@@ -19,6 +19,7 @@ def cases() -> Iterable[Case]:
     yield Case("one byte more than four slots", (2153, 2009, 8192, 132))
     yield Case("one ring with the bandwidth for itself", (500, 40, 4096, 1))
     yield Case("a slow memory, small tiles", (900, 3350, 2048, 132))
+    yield Case("one byte more than three slots, and more bytes than a float counts", (1, 3 * 2**54 + 1, 2**54, 1))
 
 
 def expected(round_trip_ns: int, gb_per_s: int, tile_bytes: int, rings: int) -> int:
@@ -35,6 +36,7 @@ def _slots_needed(round_trip_ns, gb_per_s, tile_bytes, rings, bug):
         "down": int(slots), "nearest": round(slots), "down, one more": int(slots) + 1, "one more": math.ceil(slots) + 1,
         "not shared": math.ceil(slots * rings), "inverse": math.ceil(1 / slots), "2^30": math.ceil(slots * 2**30 / 10**9),
         "seconds": math.ceil(gb_per_s * 1e9 * (round_trip_ns * 1e-9) / rings / tile_bytes), "part": slots,
+        "float": math.ceil(slots),
     }[bug]  # fmt: skip
 
 
@@ -56,4 +58,7 @@ WRONG = {
         variant(_slots_needed, "seconds")
     ),
     "if part of a slot is returned: round up": variant(_slots_needed, "part"),
+    "if / makes a float of whole numbers: from 2^53 on it has no room for their last digits; // keeps them all": (
+        variant(_slots_needed, "float")
+    ),
 }

@@ -3,7 +3,7 @@
 SOURCE = '''
 def slots_needed(round_trip_ns: int, gb_per_s: int, tile_bytes: int, rings: int) -> int:
     """The least slots of each ring with which HBM is the limit."""
-    return math.ceil(round_trip_ns * gb_per_s / (rings * tile_bytes))
+    return -(-round_trip_ns * gb_per_s // (rings * tile_bytes))  # rounded up, in whole numbers
 '''
 
 EXPLANATION = """
