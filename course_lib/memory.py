@@ -204,8 +204,11 @@ class Memory:
         self._record("store", view.tensor.name, view, _size(target))
 
     def tile(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        """Give a computed tile (a product, an accumulator) its place in SRAM and return it; a second call replaces it."""
-        self._reserve(checks.text("name", name), _size(_tile("value", value)))
+        """Give a computed tile (a product, an accumulator) its place in SRAM and return it; a second call replaces it.
+
+        Its size alone counts, so ``value`` may be on the meta device, where a tile takes no memory of this machine.
+        """
+        self._reserve(checks.text("name", name), _size(checks.float_tensor("value", value, look_inside=False)))
         self._record("tile", name, None, _size(value))
         return value
 

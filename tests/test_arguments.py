@@ -219,6 +219,7 @@ TAKES = {  # these compare numbers of any kind, know infinity, or go element by 
     "measure.rms_error": ("int64", "bool", "float8"),
     "formats.step_at": ("-inf",),
     "formats.rounded": ("empty", "meta", "giant"),
+    "Memory.tile": ("meta",),  # its size alone counts
 }
 NAMES = [pytest.param(name, marks=[pytest.mark.kernel] * name.startswith("kernels.")) for name in CALLS]
 

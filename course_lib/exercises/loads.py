@@ -22,10 +22,10 @@ def at_most(numbers: int, block: str) -> Iterator[None]:
     builder = type(interpreter.interpreter_builder)
     load = builder.create_masked_load
 
-    def watched(self: Any, pointers: Any, *rest: Any) -> Any:
+    def watched(self: Any, pointers: Any, *rest: Any, **named: Any) -> Any:
         if pointers.data.size > numbers:
             raise BlockTooLargeError(f"a load brings more at once than a block, {block}: load block by block")
-        return load(self, pointers, *rest)
+        return load(self, pointers, *rest, **named)
 
     builder.create_masked_load = watched
     try:

@@ -14,7 +14,7 @@ def cases() -> Iterable[Case]:
     yield Case("3, 2, 5, 1 as the first block", (-math.inf, 0.0, torch.tensor([3.0, 2.0, 5.0, 1.0])))
     yield Case("5, 1 after 3, 2", (3.0, 1 + math.exp(-1), torch.tensor([5.0, 1.0])))
     yield Case("a block below the maximum so far", (5.0, 1.5, torch.tensor([3.0, 2.0])))
-    yield Case("all scores far below 0", (-math.inf, 0.0, torch.tensor([-1000.0, -1001.0])))
+    yield Case("all scores far below 0", (-math.inf, 0.0, torch.tensor([-1001.0, -1000.0, -1002.0])))
     yield Case("scores in the hundreds", (90.0, 2.0, torch.tensor([200.0, 300.0])))
     yield Case("200, 0, 0, 0 as the first block", (-math.inf, 0.0, torch.tensor([200.0, 0.0, 0.0, 0.0])))
     yield Case("scores of 10,000 after scores near 0", (1.0, 2.0, torch.tensor([10000.0, 9999.0, 0.0])))
