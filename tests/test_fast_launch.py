@@ -26,7 +26,9 @@ def inputs(shape, dtype=torch.float16, grouped=False):
 
 def anew(q, k, v, do, dL=None, **options):
     """(o, L, dq, dk, dv) by launchers that Triton's own way launches."""
-    asked = module._check(q, k, v, options.get("causal", False), options.get("scale"), options.get("softcap"), 0)
+    asked = module.attention_options(
+        q, k, v, options.get("causal", False), options.get("scale"), options.get("softcap"), 0
+    )
     o, L = module.launch_forward(q, k, v, *asked)
     return o, L, *module.portable.launch_backward(q, k, v, o, L, do, dL, *asked)
 

@@ -8,7 +8,8 @@ what it launched; from then on it allocates those tensors and hands addresses to
     forward = Replayed(launch_forward, (causal, offset))  # launch_forward(q, k, v, causal, offset) -> (o, L)
     o, L = forward(kinds(q, k, v), (q, k, v))
 
-What a launcher computes with torch between its launches (a copy, a fill) cannot be repeated so: a call in which it does
+So a launcher makes its tensors with ``torch.empty`` and the like, launches through ``launching.launch``, and counts tiles
+with ``tile_counter``. What it computes with torch on the way (a copy, a fill) cannot be repeated: a call in which it does
 is noted as such, and always made anew. So is every call under a Triton whose launcher this module does not know.
 """
 
@@ -25,7 +26,7 @@ from course_lib.kernels import triton
 from course_lib.kernels.tile_counter import tile_counter
 
 KNOWN = ("3.6.", "3.7.")  # versions of Triton
-MOST = 4096  # calls that are remembered, and maps of a tensor: then all are forgotten, and found again as they come
+MOST = 1024  # calls that are remembered, and maps of a tensor: then all are forgotten, and found again as they come
 _noted = threading.local()
 
 
@@ -91,9 +92,8 @@ class _Tape:
         self.tensors = [None if x is None else x.detach() for x in tensors]
         self.device = next(x.device for x in self.tensors if x is not None)
         self.index = self.device.index
-        aligned = not any(
-            x.data_ptr() % 16 for x in self.tensors if x is not None
-        )  # as what is made on the way will be
+        # Triton compiles for addresses that divide by 16, as those of new tensors do, or for any.
+        aligned = not any(x.data_ptr() % 16 for x in self.tensors if x is not None)
         self.repeatable = aligned and self.device.type == "cuda" and triton.__version__.startswith(KNOWN)
         self.launches: list[_Launch] = []
         self.made: list[tuple[Any, ...]] = []
@@ -125,7 +125,7 @@ class _Tape:
         bound = dict(zip(kernel.arg_names, args)) | options
         try:
             launch = _Launch(compiled, grid, [bound[name] for name in kernel.arg_names], self.place)
-        except (AttributeError, KeyError, LookupError):
+        except (AttributeError, LookupError, StopIteration, TypeError):  # not the launcher that is known
             self.repeatable = False
             return
         self.launches.append(launch)
