@@ -4,21 +4,14 @@ o = attention(q, k, v, causal=True)                     # q [B, H, Nq, D], k and
 o, L = attention(q, k, v, return_lse=True)              # L [B, H, Nq], the log-sum-exp of each row of scores
 """
 
-import math
-import sys
 from typing import Any
 
 import torch
-from torch._C import _functorch as functorch
 from torch.autograd import forward_ad
 
-from course_lib import checks
 from course_lib.kernels import fast_launch, hopper, portable
+from course_lib.kernels.arguments import Options, attention_options
 from course_lib.kernels.fast_launch import Replayed
-from course_lib.kernels.launching import LARGEST_D, check_launch, check_length
-from course_lib.kernels.portable import FARTHEST_ROWS
-
-LARGEST_SCALE = 2.0**64
 
 
 def attention(
@@ -43,14 +36,14 @@ def attention(
     torch's own products are (torch.backends.cuda.matmul.fp32_precision). L is in float32. Raises TypeError or ValueError before any launch.
     """
     if torch.compiler.is_compiling() or not _eager(q, k, v):
-        o, L = _forward(q, k, v, *_check(q, k, v, causal, scale, softcap, causal_offset))
+        o, L = _forward(q, k, v, *attention_options(q, k, v, causal, scale, softcap, causal_offset))
         return (o, L) if return_lse else o
     asked = causal, scale, softcap, causal_offset
     types = tuple(map(type, asked))  # 1 and True are equal
     key = fast_launch.kinds(q, k, v), asked, types
     plan = _plans.get(key) if _NUMBERS.issuperset(types) else None
     if plan is None:
-        plan = _Plan(_check(q, k, v, *asked))
+        plan = _Plan(attention_options(q, k, v, *asked))
         if len(_plans) >= fast_launch.MOST:
             _plans.clear()
         _plans[key] = plan
@@ -61,7 +54,6 @@ def attention(
     return (o, L) if return_lse else o
 
 
-_Options = tuple[bool, int, float, float]  # causal, offset, scale, softcap (0: none)
 _NUMBERS = {bool, int, float, type(None)}
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 
@@ -79,74 +71,13 @@ def _eager(*tensors: Any) -> bool:
     )
 
 
-def _check(
-    q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: float | None, causal_offset: Any
-) -> _Options:
-    """What good arguments mean to the kernels; TypeError or ValueError for others."""
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(x, torch.Tensor):
-            raise TypeError(f"{name} is a {type(x).__name__}; pass a torch.Tensor")
-        if x.dim() != 4:
-            raise ValueError(f"{name} has shape {list(x.shape)}; pass [batch, heads, length, head size]")
-        if not x.is_floating_point():
-            raise TypeError(f"{name} has dtype {x.dtype}; pass floating-point numbers, for example {name}.half()")
-        if x.layout != torch.strided:
-            raise TypeError(f"{name} has layout {x.layout}; pass a dense tensor, for example {name}.to_dense()")
-    checks.same_kind(q=q, k=k, v=v)
-    if k.shape != v.shape:
-        raise ValueError(f"k has shape {list(k.shape)} but v has {list(v.shape)}; pass tensors of one shape")
-    if q.shape[0] != k.shape[0]:
-        raise ValueError(f"q has batch size {q.shape[0]} but k and v have {k.shape[0]}; they must be equal")
-    if q.shape[3] != k.shape[3]:
-        raise ValueError(f"q has head size {q.shape[3]} but k and v have {k.shape[3]}; they must be equal")
-    if not 1 <= q.shape[3] <= LARGEST_D:
-        raise ValueError(f"the head size is {q.shape[3]}; pass 1 to {LARGEST_D}")
-    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
-        raise ValueError(f"q has {q.shape[1]} heads, k and v have {k.shape[1]}; q's must be a multiple of theirs")
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        check_length(name, x.shape[2])
-        if x.shape[2] > 1 and x.stride(2) >= FARTHEST_ROWS:
-            raise ValueError(f"{name} has strides {list(x.stride())}; rows lie too far apart: pass {name}.contiguous()")
-    checks.causal_mask(causal, causal_offset)
-    for name, number in (("scale", scale), ("softcap", softcap)):
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
-            raise TypeError(f"{name} is {number!r}; pass a number, or None")
-    if scale is not None and not abs(scale) <= LARGEST_SCALE:
-        raise ValueError(
-            f"scale is {scale}; pass at most 2^64 in magnitude, beyond which scores overflow, or None for 1/√D"
-        )
-    if softcap is not None and not 0 < softcap <= sys.float_info.max:
-        raise ValueError(f"softcap is {softcap}; pass a positive number, or None for none")
-    if not torch.compiler.is_compiling():
-        _check_differentiation(q=q, k=k, v=v)
-        if not q.is_meta:
-            check_launch(q=q, k=k, v=v)
-    scale = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
-    # A softcap beyond what float32 holds, or too small beside the scale, does what the bounds do.
-    softcap = 0.0 if softcap is None else min(max(float(softcap), 1e-30 * max(1.0, abs(scale))), 1e38)
-    return causal, causal_offset if causal else 0, scale, softcap
-
-
-def _check_differentiation(**tensors: torch.Tensor) -> None:
-    """TypeError for derivatives other than torch.autograd's backwards: forward mode, and torch.func's grad, vjp and jvp."""
-    for name, x in tensors.items():
-        refused = forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
-        while not refused and functorch.is_functorch_wrapped_tensor(x):
-            refused, x = functorch.is_gradtrackingtensor(x), functorch.get_unwrapped(x)
-        if refused:
-            raise TypeError(
-                f"{name} is being differentiated by torch.func or in forward mode (jvp), and attention has gradients for "
-                f"torch.autograd only; pass {name} with requires_grad and call backward() or torch.autograd.grad"
-            )
-
-
 # --- eager calls: checked once, launched by repeating ---
 
 
 class _Plan:
     """What the arguments of calls alike mean, and the launches that serve them."""
 
-    def __init__(self, options: _Options) -> None:
+    def __init__(self, options: Options) -> None:
         self.options = options
         self.forward = Replayed(launch_forward, options)
         self.backward = Replayed(portable.launch_backward, options)
@@ -246,7 +177,7 @@ def kernel_choice(
     softcap: float | None = None,
 ) -> str:
     """Which forward kernel ``attention`` takes for these arguments, in a sentence; raises as ``attention`` does."""
-    causal, _, scale, softcap = _check(q, k, v, causal, scale, softcap, 0)
+    causal, _, scale, softcap = attention_options(q, k, v, causal, scale, softcap, 0)
     why = _portable_because(q, k, v, causal, scale, softcap)
     if why:
         x = portable.blocks_of("forward", q, causal)

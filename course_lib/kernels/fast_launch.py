@@ -1,18 +1,18 @@
-"""Launches again at a few microseconds of the host's time: what a launcher did once is noted, and repeated on other addresses.
+"""Launches at a few microseconds of the host's time: what a launcher has done is noted, and repeated on other addresses.
 
 A launch through Triton costs the host some 35 µs: its binder looks at each argument, finds the compiled kernel by their
 types, and makes a descriptor for each tensor that TMA reads. All of that depends on shapes, strides and numbers, none of
-it on what the tensors hold. So ``Replayed`` runs a launcher as it is the first time and notes which tensors it made and
+it on what the tensors hold. So ``Replayed`` runs a launcher as it is at first and notes which tensors it made and
 what it launched; from then on it allocates those tensors and hands addresses to the compiled kernels:
 
     forward = Replayed(launch_forward, (causal, offset))  # launch_forward(q, k, v, causal, offset) -> (o, L)
     o, L = forward(kinds(q, k, v), (q, k, v))
 
-What a launcher computes with torch between its launches (a copy, a fill) cannot be repeated so: a call in which it does
+So a launcher makes its tensors with ``torch.empty`` and the like, launches through ``launching.launch``, and counts tiles
+with ``tile_counter``. What it computes with torch on the way (a copy, a fill) cannot be repeated: a call in which it does
 is noted as such, and always made anew. So is every call under a Triton whose launcher this module does not know.
 """
 
-import inspect
 import threading
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ from course_lib.kernels import triton
 from course_lib.kernels.tile_counter import tile_counter
 
 KNOWN = ("3.6.", "3.7.")  # versions of Triton
-MOST = 4096  # calls that are remembered, and maps of a tensor: then all are forgotten, and found again as they come
+MOST = 1024  # calls that are remembered, and maps of a tensor: then all are forgotten, and found again as they come
 _noted = threading.local()
 
 
@@ -46,24 +46,28 @@ class Replayed:
     def __init__(self, function: Callable[..., tuple[torch.Tensor, ...]], options: tuple[Any, ...]) -> None:
         self.function = function
         self.options = options
+        self.met: set[Any] = set()
         self.tapes: dict[Any, _Tape] = {}
 
     def __call__(self, kind: Any, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
         """``kind``: what ``kinds`` says of the tensors, or that part of it in which calls of this launcher differ."""
         tape = self.tapes.get(kind)
         if tape is None:
-            return self._first(kind, tensors)
+            return self._anew(kind, tensors)
         if not tape.repeatable or _hooked():
             return self.function(*tensors, *self.options)
         return tape(tensors)
 
-    def _first(self, kind: Any, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
-        tape = _Tape(tensors)
-        if tape.repeatable and torch.cuda.is_current_stream_capturing():
+    def _anew(self, kind: Any, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
+        """The first call, and the second, which is noted: noting doubles what a call costs, and many a shape comes once."""
+        if kind not in self.met or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()):
+            self.met.add(kind)
             return self.function(*tensors, *self.options)
+        tape = _Tape(tensors)
         result = tape.note(self.function, self.options) if tape.repeatable else self.function(*tensors, *self.options)
         if len(self.tapes) >= MOST:
             self.tapes.clear()
+            self.met.clear()
         self.tapes[kind] = tape
         return result
 
@@ -91,16 +95,15 @@ class _Tape:
         self.tensors = [None if x is None else x.detach() for x in tensors]
         self.device = next(x.device for x in self.tensors if x is not None)
         self.index = self.device.index
-        aligned = not any(
-            x.data_ptr() % 16 for x in self.tensors if x is not None
-        )  # as what is made on the way will be
+        # Triton compiles for addresses that divide by 16, as those of new tensors do, or for any.
+        aligned = not any(x.data_ptr() % 16 for x in self.tensors if x is not None)
         self.repeatable = aligned and self.device.type == "cuda" and triton.__version__.startswith(KNOWN)
         self.launches: list[_Launch] = []
         self.made: list[tuple[Any, ...]] = []
         self.results: list[int] = []
         self.counts = False
 
-    # --- the first call ---
+    # --- the call that is noted ---
 
     def note(self, function: Callable[..., tuple[torch.Tensor, ...]], options: tuple[Any, ...]) -> Any:
         inputs, self.counter = len(self.tensors), tile_counter(self.device)
@@ -125,7 +128,7 @@ class _Tape:
         bound = dict(zip(kernel.arg_names, args, strict=False)) | options
         try:
             launch = _Launch(compiled, grid, [bound[name] for name in kernel.arg_names], self.place)
-        except (AttributeError, KeyError, LookupError):
+        except (AttributeError, LookupError, StopIteration, TypeError):  # not the launcher that is known
             self.repeatable = False
             return
         self.launches.append(launch)
@@ -141,7 +144,7 @@ class _Tape:
         places = [i for i, known in enumerate(self.tensors) if known is not None and known.data_ptr() == x.data_ptr()]
         return places[0] if len(places) == 1 else None
 
-    # --- every other ---
+    # --- those after it ---
 
     def __call__(self, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
         if torch.cuda.current_device() != self.index:
@@ -210,7 +213,7 @@ class _Launch:
                 values += [None, *x.shape, *x.strides]
         launch = launcher.launch
         if self.maps:  # Triton's wrapper makes the maps anew each time: what it wraps
-            launch = inspect.getclosurevars(launch).nonlocals["launcher"]
+            launch = dict(zip(launch.__code__.co_freevars, launch.__closure__))["launcher"].cell_contents
         start = [*(*grid, 1, 1)[:3], None, compiled.function, launcher.launch_cooperative_grid, launcher.launch_pdl]
         no_hooks, no_scratch = [None, None, None], [None, None]  # the first of three is what hooks would be told
         if hasattr(launcher, "kernel_signature"):

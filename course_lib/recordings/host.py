@@ -58,7 +58,7 @@ def attention_host() -> list[dict[str, Any]]:
 
 
 def _by_operator(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    return module._forward(q, k, v, *module._check(q, k, v, False, None, None, 0))[0]
+    return module._forward(q, k, v, *module.attention_options(q, k, v, False, None, None, 0))[0]
 
 
 def _backward(call: Callable[[], torch.Tensor], leaves: tuple[torch.Tensor, ...], do: torch.Tensor) -> None:
