@@ -18,6 +18,7 @@ import torch
 
 from course_lib import runtime
 from course_lib.exercises import apart, check, fresh_process, values
+from course_lib.exercises.checking import Report
 from course_lib.exercises.differences import differs
 from course_lib.exercises.forked_process import Failure, outcomes
 
@@ -372,6 +373,24 @@ def test_an_objects_own_code_runs_in_the_fork_alone(make, monkeypatch, tmp_path)
 def test_data_that_nobody_wrote_is_refused(data) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever the words
         values.decode(data)
+
+
+def test_half_a_surrogate_pair_can_be_shown() -> None:
+    def fails():
+        print("\ud800")
+        raise ValueError("\udfff")
+
+    [found] = outcomes(fails, [fails])
+    assert (found.printed + found.result.words).encode() == b"\\ud800\nValueError: \\udfff"
+    assert differs("\ud800", "a", 0.0).encode()
+    report = Report.of(["phase_of", "failed", ["\ud800"], "", ["x"], "", ""])
+    assert repr(report).encode()
+
+
+@pytest.mark.parametrize("thing", [(1, 2), Hostile, [Hostile()]])
+def test_what_is_no_function_is_named_without_running_its_code(thing) -> None:
+    with pytest.raises(ValueError, match="exercise is"):
+        check(thing)
 
 
 # --- a new process, for grading ---

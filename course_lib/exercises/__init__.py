@@ -13,6 +13,8 @@ from course_lib.exercises import checking, fresh_process, progress_file
 from course_lib.exercises.base import Exercise, check_name
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.checking import Report, check_exercise
+from course_lib.exercises.differences import text
+from course_lib.exercises.values import plain
 from course_lib.tables import Table
 
 Named = str | Callable[..., Any]
@@ -22,7 +24,7 @@ APART = 60.0  # seconds for a check in a process of its own, the start of the fi
 def _find(which: Named) -> Exercise:
     name = which if isinstance(which, str) else getattr(which, "__name__", None)
     if not isinstance(name, str):
-        raise ValueError(f"exercise is {which!r}; pass the function itself, without calling it, or its name")
+        raise ValueError(f"exercise is {text(plain(which))}; pass the function itself, without calling it, or its name")
     return exercises()[check_name(name, list(exercises()))]
 
 

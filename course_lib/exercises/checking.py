@@ -19,6 +19,7 @@ from course_lib.exercises.diagnosis import diagnose
 from course_lib.exercises.differences import differs, text
 from course_lib.exercises.forked_process import Failure, Outcome
 from course_lib.exercises.material import attempts, material
+from course_lib.exercises.values import printable
 
 LONGEST = 300  # characters of one argument in a message
 
@@ -39,10 +40,11 @@ class Report(NamedTuple):
         """Of the plain data of one. Raises ValueError for what is none."""
         try:
             exercise, status, passed, failed, details, diagnosis, printed = data
-            lines = [tuple(str(x) for x in part) for part in (passed, details)]
+            lines = [tuple(map(printable, part)) for part in (passed, details)]
         except TypeError as error:
             raise ValueError(f"not the data of a report: {error}") from None
-        return cls(str(exercise), str(status), lines[0], str(failed), lines[1], str(diagnosis), str(printed))
+        words = [printable(x) for x in (exercise, status, failed, diagnosis, printed)]
+        return cls(words[0], words[1], lines[0], words[2], lines[1], words[3], words[4])
 
     def __repr__(self) -> str:
         if self.status == "not attempted":

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from course_lib.exercises import apart
 from course_lib.exercises.definitions import script
 from course_lib.exercises.progress_file import ROOT
 
@@ -38,14 +39,18 @@ def _asked(text: str, name: str, launches: str) -> tuple[str, bool]:
         path = Path(folder) / "kernel.py"
         path.write_text(text, encoding="utf-8")
         command = [sys.executable, str(Path(__file__).with_name("compile_kernel.py")), str(path), name, launches]
-        try:
-            done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS, cwd=folder
-            )
-        except subprocess.TimeoutExpired:
-            return f"could not be compiled: the compiler did not end within {SECONDS:g} seconds; check it again", False
+        sent = apart.forked(lambda: [_run(command, environment, folder)], SECONDS)
+    if not sent.messages:
+        ended = f"the compiler did not end within {SECONDS:g} seconds; check it again"
+        return f"could not be compiled: {ended if sent.ended.startswith('it took') else sent.ended}", False
+    code, said, errors = sent.messages[0]
     try:
-        return str(json.loads(done.stdout.splitlines()[-1])["refused"]), True
+        return str(json.loads(said.splitlines()[-1])["refused"]), True
     except (IndexError, ValueError, KeyError, TypeError):
-        said = done.stderr.strip().splitlines()[-1:] or [f"the compiler ended with code {done.returncode}"]
-        return f"could not be compiled: {said[0]}", False
+        last = errors.strip().splitlines()[-1:] or [f"the compiler ended with code {code}"]
+        return f"could not be compiled: {last[0]}", False
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str], folder: str) -> tuple[int, str, str]:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=folder)
+    return done.returncode, done.stdout, done.stderr

@@ -46,8 +46,8 @@ class Outcome(NamedTuple):
             return cls(Failure("exception", data.words))
         try:
             failed, result, printed, notes = data
-            result = Failure(*(str(part) for part in result)) if failed else result
-            return cls(result, str(printed), tuple(str(note) for note in notes))
+            result = Failure(*map(values.printable, result)) if failed else result
+            return cls(result, values.printable(printed), tuple(map(values.printable, notes)))
         except TypeError as error:
             raise ValueError(f"not the data of an outcome: {error}") from None
 

@@ -88,6 +88,11 @@ def _tensor(x: torch.Tensor) -> torch.Tensor | Other:
         return kept
 
 
+def printable(text: Any) -> str:
+    """Text that every file and page takes: half of a surrogate pair is written as an escape."""
+    return str(text).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 # --- as JSON ---
 
 
