@@ -24,6 +24,7 @@ def attention(
     softcap: float | None = None,
     causal_offset: int = 0,
     return_lse: bool = False,
+    deterministic: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale · q kᵀ) v without S or P in memory, with gradients for q, k, v (and through L).
 
@@ -32,12 +33,16 @@ def attention(
     ``scale`` is 1/√D unless given. ``softcap`` replaces a score x by softcap · tanh(x / softcap). ``causal`` lets query i see
     the keys j <= i + causal_offset; 0 aligns the first query with the first key, as torch's is_causal does, Nk - Nq the last
     with the last. A query that sees no key gets 0, L = -inf and no gradient. float32 is multiplied in TF32 if
-    torch's own products are (torch.backends.cuda.matmul.fp32_precision). L is in float32. Raises TypeError or ValueError before any launch.
+    torch's own products are (torch.backends.cuda.matmul.fp32_precision). L is in float32. On a Hopper GPU q's gradient is
+    added up in any order, so that two calls may differ by roundings, unless ``deterministic``, or torch's
+    use_deterministic_algorithms, is set. Raises TypeError or ValueError before any launch.
     """
     _check(q, k, v, causal, scale, softcap, causal_offset)
+    if not isinstance(deterministic, bool):
+        raise TypeError(f"deterministic is {deterministic!r}; pass True or False")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     offset = causal_offset if causal else 0
-    o, L = _forward(q, k, v, causal, offset, scale, 0.0 if softcap is None else float(softcap))
+    o, L = _forward(q, k, v, causal, offset, scale, 0.0 if softcap is None else float(softcap), deterministic)
     return (o, L) if return_lse else o
 
 
@@ -76,9 +81,10 @@ def _check(q: Any, k: Any, v: Any, causal: Any, scale: float | None, softcap: fl
 
 
 def launch_forward(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, offset: int, scale: float, softcap: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(o, L) for arguments that ``attention`` has checked; a ``softcap`` of 0 is none."""
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, offset: int, scale: float, softcap: float,
+    deterministic: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(o, L) for arguments that ``attention`` has checked; a ``softcap`` of 0 is none. ``deterministic`` is for the backward."""
     if _portable_because(q, k, v, causal, scale, softcap):
         return portable.launch_forward(q, k, v, causal, offset, scale, softcap)
     n_q, n_k, d = q.shape[2], k.shape[2], q.shape[3]
@@ -97,15 +103,26 @@ _forward = torch.library.custom_op("course::attention_forward", launch_forward, 
 
 
 @_forward.register_fake
-def _(q, k, v, causal, offset, scale, softcap):  # type: ignore[no-untyped-def]
+def _(q, k, v, causal, offset, scale, softcap, deterministic=False):  # type: ignore[no-untyped-def]
     return _outputs(q)
 
 
-_backward = torch.library.custom_op("course::attention_backward", portable.launch_backward, mutates_args=())
+def launch_backward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, L: torch.Tensor, do: torch.Tensor, dL: torch.Tensor,
+    causal: bool, offset: int, scale: float, softcap: float, deterministic: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(dq, dk, dv) for what ``launch_forward`` has taken and given, and the gradients of o and L."""
+    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
+    if hopper.backward_refusal(q, k, v, scale, softcap, deterministic):
+        return portable.launch_backward(q, k, v, o, L, do, dL, causal, offset, scale, softcap)
+    return hopper.launch_backward(q, k, v, o, L, do, dL, causal, offset, scale)
+
+
+_backward = torch.library.custom_op("course::attention_backward", launch_backward, mutates_args=())
 
 
 @_backward.register_fake
-def _(q, k, v, o, L, do, dL, causal, offset, scale, softcap):  # type: ignore[no-untyped-def]
+def _(q, k, v, o, L, do, dL, causal, offset, scale, softcap, deterministic=False):  # type: ignore[no-untyped-def]
     return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
 
 
@@ -116,7 +133,7 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _gradient(ctx: Any, do: torch.Tensor, dL: torch.Tensor) -> tuple[Any, ...]:
-    return (*_backward(*ctx.saved_tensors, do, dL, *ctx.options), None, None, None, None)
+    return (*_backward(*ctx.saved_tensors, do, dL, *ctx.options), None, None, None, None, None)
 
 
 _forward.register_autograd(_gradient, setup_context=_setup)
