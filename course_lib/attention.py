@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
+from course_lib import checks
 from course_lib.kernels import fast_launch, hopper, portable
 from course_lib.kernels.arguments import Options, attention_options
 from course_lib.kernels.fast_launch import Replayed
@@ -24,6 +25,7 @@ def attention(
     softcap: float | None = None,
     causal_offset: int = 0,
     return_lse: bool = False,
+    deterministic: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale · q kᵀ) v without S or P in memory, with gradients for q, k, v (and through L).
 
@@ -33,17 +35,20 @@ def attention(
     float32 while q kᵀ stays below 2^63. ``softcap`` replaces a score x by softcap · tanh(x / softcap). ``causal`` lets query i see
     the keys j <= i + causal_offset; 0 aligns the first query with the first key, as torch's is_causal does, Nk - Nq the last
     with the last. A query that sees no key gets 0, L = -inf and no gradient. float32 is multiplied in TF32 if
-    torch's own products are (torch.backends.cuda.matmul.fp32_precision). L is in float32. Raises TypeError or ValueError before any launch.
+    torch's own products are (torch.backends.cuda.matmul.fp32_precision). L is in float32. On a Hopper GPU q's gradient is
+    added up in any order, so that two calls may differ by roundings, unless ``deterministic``, or torch's
+    use_deterministic_algorithms, is set. Raises TypeError or ValueError before any launch.
     """
     if torch.compiler.is_compiling() or not _eager(q, k, v):
-        o, L = _forward(q, k, v, *attention_options(q, k, v, causal, scale, softcap, causal_offset))
+        options = attention_options(q, k, v, causal, scale, softcap, causal_offset)
+        o, L = _forward(q, k, v, *options, checks.truth("deterministic", deterministic))
         return (o, L) if return_lse else o
-    asked = causal, scale, softcap, causal_offset
+    asked = causal, scale, softcap, causal_offset, deterministic
     types = tuple(map(type, asked))  # 1 and True are equal
     key = fast_launch.kinds(q, k, v), asked, types
     plan = _plans.get(key) if _NUMBERS.issuperset(types) else None
     if plan is None:
-        plan = _Plan(attention_options(q, k, v, *asked))
+        plan = _Plan(attention_options(q, k, v, *asked[:-1]), checks.truth("deterministic", deterministic))
         if len(_plans) >= fast_launch.MOST:
             _plans.clear()
         _plans[key] = plan
@@ -77,10 +82,10 @@ def _eager(*tensors: Any) -> bool:
 class _Plan:
     """What the arguments of calls alike mean, and the launches that serve them."""
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
+    def __init__(self, options: Options, deterministic: bool) -> None:
+        self.options, self.deterministic = options, deterministic
         self.forward = Replayed(launch_forward, options)
-        self.backward = Replayed(portable.launch_backward, options)
+        self.backward = [Replayed(launch_backward, (*options, flag)) for flag in (False, True)]
 
 
 _plans: dict[Any, _Plan] = {}
@@ -108,9 +113,10 @@ class _Differentiable(torch.autograd.Function):
             tensors = (*saved, *tensors)
         # With gradients of gradients, the operator says that it has none; a compiler of backward passes traces it.
         if torch.is_grad_enabled() or torch.compiler.is_compiling() or not _eager(*tensors):
-            found = _backward(*saved, do, dL, *plan.options)
+            found = _backward(*saved, do, dL, *plan.options, plan.deterministic)
         else:
-            found = plan.backward(fast_launch.kinds(*tensors), (*saved, do, dL))
+            deterministic = plan.deterministic or torch.are_deterministic_algorithms_enabled()
+            found = plan.backward[deterministic](fast_launch.kinds(*tensors), (*saved, do, dL))
         return (*found, None)
 
 
@@ -118,9 +124,10 @@ class _Differentiable(torch.autograd.Function):
 
 
 def launch_forward(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, offset: int, scale: float, softcap: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(o, L) for arguments that ``attention`` has checked; a ``softcap`` of 0 is none."""
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, offset: int, scale: float, softcap: float,
+    deterministic: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(o, L) for arguments that ``attention`` has checked; a ``softcap`` of 0 is none, ``deterministic`` is for the backward pass."""
     if _portable_because(q, k, v, causal, scale, softcap):
         return portable.launch_forward(q, k, v, causal, offset, scale, softcap)
     n_q, n_k, d = q.shape[2], k.shape[2], q.shape[3]
@@ -139,15 +146,26 @@ _forward = torch.library.custom_op("course::attention_forward", launch_forward, 
 
 
 @_forward.register_fake
-def _(q, k, v, causal, offset, scale, softcap):  # type: ignore[no-untyped-def]
+def _(q, k, v, causal, offset, scale, softcap, deterministic=False):  # type: ignore[no-untyped-def]
     return _outputs(q)
 
 
-_backward = torch.library.custom_op("course::attention_backward", portable.launch_backward, mutates_args=())
+def launch_backward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, L: torch.Tensor, do: torch.Tensor,
+    dL: torch.Tensor | None, causal: bool, offset: int, scale: float, softcap: float, deterministic: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(dq, dk, dv) for what ``launch_forward`` has taken and given, and the gradients of o and L; ``dL`` None: of o alone."""
+    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
+    if hopper.backward_refusal(q, k, v, scale, softcap, deterministic):
+        return portable.launch_backward(q, k, v, o, L, do, dL, causal, offset, scale, softcap)
+    return hopper.launch_backward(q, k, v, o, L, do, dL, causal, offset, scale)
+
+
+_backward = torch.library.custom_op("course::attention_backward", launch_backward, mutates_args=())
 
 
 @_backward.register_fake
-def _(q, k, v, o, L, do, dL, causal, offset, scale, softcap):  # type: ignore[no-untyped-def]
+def _(q, k, v, o, L, do, dL, causal, offset, scale, softcap, deterministic=False):  # type: ignore[no-untyped-def]
     return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
 
 
@@ -158,7 +176,7 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _gradient(ctx: Any, do: torch.Tensor, dL: torch.Tensor) -> tuple[Any, ...]:
-    return (*_backward(*ctx.saved_tensors, do, dL, *ctx.options), None, None, None, None)
+    return (*_backward(*ctx.saved_tensors, do, dL, *ctx.options), None, None, None, None, None)
 
 
 _forward.register_autograd(_gradient, setup_context=_setup)

@@ -128,7 +128,7 @@ def test_attention_takes_hoppers_kernel_or_says_why_not() -> None:
 @pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")
 @pytest.mark.parametrize("d", [64, 128])
 def test_gradients_after_hoppers_forward(d) -> None:
-    """L and O of this kernel feed the portable backward: causal, an offset that hides rows, a scale of one's own."""
+    """L and O of this kernel feed the backward pass: causal, an offset that hides rows, a scale of one's own."""
     q, k, v = inputs(1, 320, 160, 520, 520, d, torch.bfloat16)
     assert "Hopper" in kernel_choice(q, k, v, causal=True, scale=0.2).split(";")[0]
     do = torch.randn_like(q)

@@ -213,7 +213,7 @@ class _Launch:
                 values += [None, *x.shape, *x.strides]
         launch = launcher.launch
         if self.maps:  # Triton's wrapper makes the maps anew each time: what it wraps
-            launch = dict(zip(launch.__code__.co_freevars, launch.__closure__))["launcher"].cell_contents
+            launch = dict(zip(launch.__code__.co_freevars, launch.__closure__, strict=True))["launcher"].cell_contents
         start = [*(*grid, 1, 1)[:3], None, compiled.function, launcher.launch_cooperative_grid, launcher.launch_pdl]
         no_hooks, no_scratch = [None, None, None], [None, None]  # the first of three is what hooks would be told
         if hasattr(launcher, "kernel_signature"):

@@ -120,14 +120,19 @@ def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str:
         return "it needs float16 or bfloat16"
     if q.shape[3] % 8 or not 32 < q.shape[3] <= 128:
         return f"the head size is {q.shape[3]}, and it takes multiples of 8 from 40 to 128"
-    unaligned = [
-        name
-        for name, x in (("q", q), ("k", k), ("v", v))
-        if x.stride(3) != 1 or x.data_ptr() % 16 or any(stride % 8 or stride <= 0 for stride in _strides(x)[:3])
-    ]
+    unaligned = [name for name, x in (("q", q), ("k", k), ("v", v)) if not rows_aligned(x)]
     if unaligned:
         return f"the rows of {' and '.join(unaligned)} do not start on 16 bytes"
     return ""
+
+
+def rows_aligned(x: torch.Tensor) -> bool:
+    """Whether TMA can load rows of x [B, H, N, D], 16-bit: contiguous, and each starts on 16 bytes."""
+    return (
+        x.stride(3) == 1
+        and x.data_ptr() % 16 == 0
+        and all(stride % 8 == 0 and stride > 0 for stride in _strides(x)[:3])
+    )
 
 
 def _strides(x: torch.Tensor) -> list[int]:

@@ -68,6 +68,81 @@ def make_ring(desc, SLOTS: gl.constexpr, READERS: gl.constexpr):
 
 
 @aggregate
+class QueryRing:
+    """SLOTS blocks of queries, used in turn as in a ``Ring``: Q with L, and dO with delta, which may arrive later."""
+
+    q: gl.shared_memory_descriptor
+    do: gl.shared_memory_descriptor
+    L: gl.shared_memory_descriptor
+    delta: gl.shared_memory_descriptor
+    q_full: gl.shared_memory_descriptor
+    do_full: gl.shared_memory_descriptor
+    empty: gl.shared_memory_descriptor
+    SLOTS: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(self, q, do, L, delta, q_full, do_full, empty, SLOTS):
+        self.q = q
+        self.do = do
+        self.L = L
+        self.delta = delta
+        self.q_full = q_full
+        self.do_full = do_full
+        self.empty = empty
+        self.SLOTS = gl.constexpr(SLOTS)
+
+    @gluon.jit
+    def fill_q(self, n, desc, at, L_desc, row):
+        """Producer: wait until the buffer is empty, then issue the loads of Q at ``at`` and of L from ``row`` on."""
+        slot = n % self.SLOTS
+        full = self.q_full.index(slot)
+        mbarrier.wait(self.empty.index(slot), ((n // self.SLOTS) & 1) ^ 1)
+        mbarrier.expect(full, desc.block_type.nbytes + L_desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(desc, at, full, self.q.index(slot))
+        tma.async_copy_global_to_shared(L_desc, [row], full, self.L.index(slot))
+
+    @gluon.jit
+    def fill_do(self, n, desc, at, delta_desc, row):
+        """Producer: then the loads of dO and delta."""
+        slot = n % self.SLOTS
+        full = self.do_full.index(slot)
+        mbarrier.expect(full, desc.block_type.nbytes + delta_desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(desc, at, full, self.do.index(slot))
+        tma.async_copy_global_to_shared(delta_desc, [row], full, self.delta.index(slot))
+
+    @gluon.jit
+    def wait_q(self, n, ROWS: gl.constexpr, COLS: gl.constexpr):
+        """Consumer: (Q [ROWS, COLS], L [ROWS]) of block n in shared memory, once they are there."""
+        slot = n % self.SLOTS
+        mbarrier.wait(self.q_full.index(slot), (n // self.SLOTS) & 1)
+        return self.q.index(slot).reshape([ROWS, COLS]), self.L.index(slot)
+
+    @gluon.jit
+    def wait_do(self, n, ROWS: gl.constexpr, COLS: gl.constexpr):
+        """Consumer: (dO [ROWS, COLS], delta [ROWS]) of block n in shared memory, once they are there."""
+        slot = n % self.SLOTS
+        mbarrier.wait(self.do_full.index(slot), (n // self.SLOTS) & 1)
+        return self.do.index(slot).reshape([ROWS, COLS]), self.delta.index(slot)
+
+    @gluon.jit
+    def release(self, n):
+        """Consumer: done with block n."""
+        mbarrier.arrive(self.empty.index(n % self.SLOTS), count=1)
+
+
+@gluon.jit
+def make_query_ring(desc, numbers_desc, SLOTS: gl.constexpr):
+    """A ring for blocks of ``desc``, Q's and dO's, each read by two warpgroups, with blocks of ``numbers_desc``, L's and delta's."""
+    ROWS: gl.constexpr = desc.block_type.shape[2]
+    COLS: gl.constexpr = desc.block_type.shape[3]
+    q = gl.allocate_shared_memory(desc.dtype, [SLOTS, 1, 1, ROWS, COLS], desc.layout)
+    do = gl.allocate_shared_memory(desc.dtype, [SLOTS, 1, 1, ROWS, COLS], desc.layout)
+    L = gl.allocate_shared_memory(gl.float32, [SLOTS, ROWS], numbers_desc.layout)
+    delta = gl.allocate_shared_memory(gl.float32, [SLOTS, ROWS], numbers_desc.layout)
+    return QueryRing(q, do, L, delta, barriers(SLOTS, 1), barriers(SLOTS, 1), barriers(SLOTS, 2), SLOTS)
+
+
+@aggregate
 class Queue:
     """Messages of four numbers from the producer to the consumers; two may be under way."""
 

@@ -1,4 +1,4 @@
-"""The kernels of ``course_lib.attention`` that run on every GPU and in the interpreter: forward, and the only backward.
+"""The kernels of ``course_lib.attention`` that run on every GPU and in the interpreter: forward and backward.
 
 Every stride, grouped heads, causal, softcap, any length and head size.
 Scores are kept in powers of two: p = 2^(s · log2 e − L · log2 e), one multiplication folded into the scale. Blocks that no
