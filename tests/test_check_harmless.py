@@ -12,9 +12,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
+import nbclient
+import nbformat
 import numpy as np
 import pytest
 import torch
+from written import RIGHT as RIGHT_ANSWER
 
 from course_lib import runtime
 from course_lib.exercises import apart, check, fresh_process, values
@@ -427,3 +430,30 @@ def test_the_end_of_the_caller_ends_its_checks(tmp_path) -> None:
     caller.wait()
     time.sleep(2.0)
     assert os.listdir(tmp_path) == ["begun"]
+
+
+IN_A_NOTEBOOK = (
+    "from IPython.display import display; display(x)",
+    "exit()",
+    "get_ipython().kernel.do_shutdown(False)",
+    "import asyncio; asyncio.get_event_loop().stop()",
+    "import subprocess; subprocess.run('kill -9 0', shell=True)",
+    "import os; os.abort()",
+    "input('?')",
+)
+
+
+def test_a_notebooks_kernel_and_progress_outlive_it_all(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
+    (tmp_path / "progress.json").write_text('{"phase_of": "passed"}')
+    made = nbformat.v4.new_notebook()
+    sources = ["import math, os\nimport torch\nfrom course_lib.exercises import check\nstill = os.getpid()"]
+    sources += [
+        f"def online_update(m, l, x):\n    {body}\n    {RIGHT_ANSWER}\ncheck(online_update)" for body in IN_A_NOTEBOOK
+    ]
+    sources.append("assert os.getpid() == still")
+    made.cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    nbclient.NotebookClient(made, timeout=60).execute()
+    said = ["".join(o["data"]["text/plain"] for o in cell.outputs if "data" in o) for cell in made.cells[1:-1]]
+    assert all(text.startswith("online_update: ") for text in said), said
+    assert json.loads((tmp_path / "progress.json").read_text()) == {"phase_of": "passed", "online_update": "passed"}
