@@ -14,7 +14,7 @@ import pytest
 
 from course_lib import exercises as course_exercises
 from course_lib import runtime
-from course_lib.exercises import cells, checking, exercises, fresh_process, grading, material, progress_file, values
+from course_lib.exercises import cells, exercises, fresh_process, functions, grading, material, progress_file, values
 from course_lib.exercises.bundle import write_bundle
 from course_lib.exercises.definitions import definitions
 
@@ -210,7 +210,8 @@ def test_on_a_gpu_the_page_is_read_again_in_another_process(monkeypatch, tmp_pat
     monkeypatch.setattr(course_exercises.runtime, "lane", lambda: "GPU")
     page = ["", "import math\nimport torch", HEAD + RIGHT]
     space, _ = definitions(page, ["online_update"])
-    monkeypatch.setattr(checking, "get_ipython", lambda: SimpleNamespace(user_ns={"In": page}))
+    shell = SimpleNamespace(history_manager=SimpleNamespace(input_hist_parsed=page))
+    monkeypatch.setattr(functions, "get_ipython", lambda: shell)
     assert course_exercises.check(space["online_update"]).status == "passed"
     assert progress_file.load() == {"online_update": "passed"}
     page[2] = HEAD + "import os; os.abort()"

@@ -9,22 +9,23 @@ from typing import Any
 from IPython.display import Markdown
 
 from course_lib import runtime
-from course_lib.exercises import checking, fresh_process, progress_file
+from course_lib.exercises import checking, fresh_process, functions, progress_file
 from course_lib.exercises.base import Exercise, check_name
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.checking import Report, check_exercise
-from course_lib.exercises.differences import text
-from course_lib.exercises.values import plain
 from course_lib.tables import Table
 
 Named = str | Callable[..., Any]
+BROKEN = "this says nothing about your function; restart the kernel, and run the imports and this cell again"
 APART = 60.0  # seconds for a check in a process of its own, the start of the first included
 
 
 def _find(which: Named) -> Exercise:
-    name = which if isinstance(which, str) else getattr(which, "__name__", None)
-    if not isinstance(name, str):
-        raise ValueError(f"exercise is {text(plain(which))}; pass the function itself, without calling it, or its name")
+    name = which if type(which) is str else functions.name_of(which)
+    if not name:
+        raise ValueError(
+            f"exercise is a {type(which).__name__}; pass the function itself, without calling it, or its name"
+        )
     return exercises()[check_name(name, list(exercises()))]
 
 
@@ -35,12 +36,21 @@ def check(function: Callable[..., Any]) -> Report:
     Raises ValueError for a function that is no exercise. An untouched stub is reported as not attempted.
     """
     exercise = _find(function)
-    if isinstance(function, str):
+    if type(function) is str:
         raise ValueError(f"function is {function!r}; pass the function itself: check({exercise.name})")
+    try:
+        return _checked(exercise, function)
+    except (
+        Exception
+    ) as error:  # no memory, no room for a process, or a page that has replaced what the library works with
+        return Report(exercise.name, "failed", (), f"the check broke off: {type(error).__name__}: {error}", (BROKEN,))
+
+
+def _checked(exercise: Exercise, function: Callable[..., Any]) -> Report:
     if runtime.lane() != "GPU":
         return check_exercise(exercise, function)
     # A process forked off this one has no GPU and no interpreter either: the page's code is read again in a new one.
-    page, own = checking.page_of(function), checking.source_of(function)
+    page, own = functions.page_of(function), functions.source_of(function)
     messages, ended = fresh_process.sent(checking.reports, page, [exercise.name], own, seconds=APART)
     report = Report.of(messages[0]) if messages else Report(exercise.name, "failed", (), ended)
     if report.status in ("passed", "failed"):
@@ -52,7 +62,7 @@ def hint(which: Named, number: int | None = None) -> Markdown:
     """The three hints of an exercise, each a fold to be opened; ``number`` 1 to 3 for one of them."""
     exercise = _find(which)
     chosen = range(1, 4) if number is None else (number,)
-    if not all(n in (1, 2, 3) for n in chosen):
+    if not all(type(n) is int and n in (1, 2, 3) for n in chosen):
         raise ValueError(f"number is {number!r}; pass 1, 2 or 3")
     folds = [f"<details><summary>Hint {n}</summary>\n\n{exercise.hints[n - 1]}\n\n</details>" for n in chosen]
     return Markdown("\n\n".join(folds))

@@ -14,7 +14,7 @@ import select
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -39,11 +39,17 @@ class Sent(NamedTuple):
 
 
 def forked(work: Callable[[], Iterable[Any]], seconds: float) -> Sent:
-    """All that ``work()`` yields, as plain data, from a fork of this process that may crash, hang or run out of memory."""
+    """All that ``work()`` yields, as plain data, from a fork of this process that may crash, hang or run out of memory.
+
+    Raises OSError where there is no room for one more process, or for a pipe.
+    """
     reader, writer = os.pipe()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), contextlib.ExitStack() as pipe:
+        pipe.callback(os.close, reader)
+        pipe.callback(os.close, writer)
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which do not exist in the fork
         supervisor = os.fork()
+        pipe.pop_all()
     if supervisor == 0:
         try:
             os.close(reader)
@@ -136,7 +142,7 @@ def received(reader: int, seconds: float, start: float = 0.0) -> tuple[tuple[Any
 def supervise(work: Callable[[], None], *closed: int) -> NoReturn:
     """Run ``work`` in a fork, end what it started when it has ended or on SIGTERM, and end this process as the fork ended.
 
-    closed: file descriptors that the supervisor does not keep open.
+    closed: file descriptors that the supervisor does not keep open; ``work`` has these, and none of the caller's others.
     """
     os.setsid()
     for signal_ in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
@@ -152,7 +158,7 @@ def supervise(work: Callable[[], None], *closed: int) -> NoReturn:
             _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.setsid()
-            _quiet()
+            _quiet(closed)
             work()
             os._exit(0)
         finally:
@@ -178,11 +184,14 @@ def _end_all(*_: Any) -> NoReturn:
     os._exit(0)
 
 
-def _quiet() -> None:
-    """No input, no output of its own, one thread."""
+def _quiet(kept: Collection[int]) -> None:
+    """No input, no output of its own, nothing that the caller has open (a kernel's sockets are shut down for both), one thread."""
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
+    listed = {int(name) for name in os.listdir("/dev/fd")} if os.path.isdir("/dev/fd") else set()
+    for descriptor in {0, 1, 2} | listed - set(kept) - {nowhere}:
+        with contextlib.suppress(OSError):  # that of the list itself
+            os.fstat(descriptor)
+            os.dup2(nowhere, descriptor)
     builtins.input = _no_input
     torch.set_num_threads(1)  # the threads of the pools do not exist in a fork
 

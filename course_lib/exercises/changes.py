@@ -2,9 +2,10 @@
 
 The rule, read off the code alone. A statement, with all that is inside it, changes a name
 - by assigning to, or deleting, a part of it (``x[0] = 1``, ``x.y += 1``, ``del x[0]``);
-- by calling a method of it (or of a part of it) as a statement of its own, or one that changes what it belongs to (``x.pop()``)
-  anywhere; methods of modules and functions do not count;
-- by handing it to a function of the page that changes an argument in one of these ways, or to one of ``CHANGE_ARGUMENTS``;
+- by calling a method of it (or of a part of it) as a statement of its own, or one that changes what it belongs to (``x.pop()``,
+  ``map(x.append, …)``) anywhere; methods of modules and functions do not count;
+- by handing it to a function of the page that changes an argument in one of these ways, or to one of ``CHANGE_ARGUMENTS``,
+  or as ``out=``;
 - by calling as a statement, or for an assignment's value, a function of the page that changes it as a global;
 - by doing so to another name for it or for a part of it (``row = x[0]``, ``for row in x``).
 Handing it to anything else, such as a plot, does not.
@@ -59,6 +60,8 @@ CHANGE_ARGUMENTS = frozenset(
         "copyto",
         "put",
         "put_along_axis",
+        "setitem",
+        "at",
         "place",
         "fill_diagonal",
     ]
@@ -109,6 +112,8 @@ class Changes:
         for part in _inside(node):
             if isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store | ast.Del):
                 found.add(_root(part))
+            elif isinstance(part, ast.Attribute) and part.attr in METHODS:
+                found |= {root} if self._holds_data(root := _root(part)) else set()
             elif isinstance(part, ast.Expr | ast.Assign) and isinstance(call := _awaited(part.value), ast.Call):
                 if isinstance(part, ast.Expr) and isinstance(call.func, ast.Attribute):
                     found |= {root} if self._holds_data(root := _root(call.func)) else set()
@@ -116,8 +121,9 @@ class Changes:
             if isinstance(part, ast.Call):
                 name = getattr(part.func, "attr", getattr(part.func, "id", ""))
                 of_data = isinstance(part.func, ast.Attribute) and self._holds_data(_root(part.func))
-                if of_data and (name in METHODS or _in_place(name)):
+                if of_data and _in_place(name):
                     found.add(_root(part.func))
+                found |= {_root(keyword.value) for keyword in part.keywords if keyword.arg == "out"}
                 of_page = isinstance(part.func, ast.Name) and name in self._arguments
                 if of_page or (not of_data and (name in CHANGE_ARGUMENTS or _in_place(name))):
                     given = [*part.args, *(keyword.value for keyword in part.keywords)]
@@ -132,6 +138,7 @@ class Changes:
         parts = [part for statement in function.body for part in _inside(statement)]
         stated = {n for part in parts if isinstance(part, ast.Global) for n in part.names}
         stored = {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+        stored |= {part.name for part in parts if isinstance(part, ast.FunctionDef | ast.ClassDef)}
         changed = {n for statement in function.body for n in self._changed(statement)}
         changed |= {other for n in changed for other in self._aliases.get(n, ())}
         if changed & parameters:
@@ -142,8 +149,10 @@ class Changes:
         """Note names that are other names for a thing or for a part of it."""
         if isinstance(part, ast.Assign):
             targets, roots = part.targets, {_root(part.value)}
-            if isinstance(part.value, ast.Tuple | ast.List):
-                roots = {_root(value) for value in part.value.elts}
+            if isinstance(part.value, ast.Tuple | ast.List | ast.Dict):
+                held = part.value.values if isinstance(part.value, ast.Dict) else part.value.elts
+                roots = {_root(value) for value in held}
+            roots |= {target.id for target in targets if isinstance(target, ast.Name)}  # a = b = []
         elif isinstance(part, ast.For | ast.AsyncFor):
             targets = [part.target]
             roots = {x.id for x in ast.walk(part.iter) if isinstance(x, ast.Name) and self._holds_data(x.id)}

@@ -1,15 +1,14 @@
 """check(function): runs the cases, says what fails in numbers, and names the bug if it is a known one."""
 
 import ast
+import contextlib
 import functools
 import html
 import inspect
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from IPython import get_ipython
 
 from course_lib.exercises import compiling, progress_file
 from course_lib.exercises.base import Case, Exercise
@@ -18,6 +17,7 @@ from course_lib.exercises.definitions import definitions
 from course_lib.exercises.diagnosis import diagnose
 from course_lib.exercises.differences import differs, text
 from course_lib.exercises.forked_process import Failure, Outcome
+from course_lib.exercises.functions import page_of, signature_of, source_of, untouched
 from course_lib.exercises.material import attempts, material
 from course_lib.exercises.values import printable
 
@@ -41,9 +41,9 @@ class Report(NamedTuple):
         try:
             exercise, status, passed, failed, details, diagnosis, printed = data
             lines = [tuple(map(printable, part)) for part in (passed, details)]
-        except TypeError as error:
+            words = [printable(x) for x in (exercise, status, failed, diagnosis, printed)]
+        except (TypeError, RuntimeError) as error:
             raise ValueError(f"not the data of a report: {error}") from None
-        words = [printable(x) for x in (exercise, status, failed, diagnosis, printed)]
         return cls(words[0], words[1], lines[0], words[2], lines[1], words[3], words[4])
 
     def __repr__(self) -> str:
@@ -66,34 +66,14 @@ class Report(NamedTuple):
         return f'<pre style="border-left: 6px solid {colour}; padding: 0.3em 1em; white-space: pre-wrap">{body}</pre>'
 
 
-def source_of(function: Callable[..., Any]) -> str:
-    """The function's own code, dedented; '' if there is none to read. For a Triton kernel, that of the Python function."""
-    try:
-        return textwrap.dedent(inspect.getsource(getattr(function, "fn", function)))
-    except (OSError, TypeError):
-        return ""
-
-
-def untouched(function: Callable[..., Any]) -> bool:
-    """Whether the body is a docstring and three dots."""
-    try:
-        tree = ast.parse(source_of(function))
-    except SyntaxError:
-        return False
-    found = next((node for node in tree.body if isinstance(node, ast.FunctionDef)), None)
-    if found is None:
-        return False
-    rest = [node for node in found.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
-    return not rest
-
-
 def check_exercise(
     exercise: Exercise, function: Callable[..., Any], keep: bool = True, page: Sequence[str] | None = None
 ) -> Report:
     """The report on one attempt; ``keep`` writes it to the progress file. ``page``: the code of the page that defines the function."""
     if untouched(function):
         return Report(exercise.name, "not attempted")
-    report = _wrong_shape(exercise, function) or _judge(exercise, function)
+    with _first_settings():
+        report = _wrong_shape(exercise, function) or _judge(exercise, function)
     if report.status == "passed" and exercise.compiles:
         launches = [exercise.constants(case) for case in material(exercise).cases]
         once = [launch for i, launch in enumerate(launches) if launch not in launches[:i]]
@@ -105,6 +85,19 @@ def check_exercise(
     if keep:
         progress_file.save(exercise.name, report.status)
     return report
+
+
+@contextlib.contextmanager
+def _first_settings() -> Iterator[None]:
+    """PyTorch as it is before a page sets anything: so the graders find it, too."""
+    kind, device = torch.get_default_dtype(), torch.get_default_device()
+    elsewhere = torch.device("cpu") if device.type != "cpu" else contextlib.nullcontext()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with elsewhere, torch.inference_mode(False), torch.enable_grad():
+            yield
+    finally:
+        torch.set_default_dtype(kind)
 
 
 def reports(sources: Sequence[str], names: Sequence[str], own: str = "") -> Iterator[Report]:
@@ -120,22 +113,13 @@ def reports(sources: Sequence[str], names: Sequence[str], own: str = "") -> Iter
             yield check_exercise(exercises()[name], space[name], keep=False, page=sources)
 
 
-def page_of(function: Callable[..., Any]) -> list[str]:
-    """The code of the page that a function is defined on: the cells of a notebook that have been run, or its module."""
-    shell = get_ipython()
-    if shell is not None:
-        return list(shell.user_ns["In"])
-    module = inspect.getmodule(getattr(function, "fn", function))
-    return [inspect.getsource(module)] if module is not None else [source_of(function)]
-
-
 def _wrong_shape(exercise: Exercise, function: Callable[..., Any]) -> Report | None:
     """A report on a function that cannot be called as the check calls it."""
-    if exercise.compiles and not hasattr(function, "fn"):
+    if exercise.compiles and inspect.getattr_static(function, "fn", None) is None:
         return Report(exercise.name, "failed", (), "the decorator", ("keep the line @triton.jit above def",))
     wanted = inspect.signature(_stub_function(exercise.stub, exercise.name))
-    mine = inspect.signature(getattr(function, "fn", function))
-    if list(wanted.parameters) != list(mine.parameters):
+    mine = signature_of(function)
+    if mine is not None and list(wanted.parameters) != list(mine.parameters):
         details = (f"its arguments are ({', '.join(mine.parameters)}); keep ({', '.join(wanted.parameters)})",)
         return Report(exercise.name, "failed", (), "the signature", details)
     return None

@@ -1,5 +1,6 @@
 """Whether the compiler takes a student's kernel, too: Triton's interpreter accepts more than a GPU does."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -34,7 +35,7 @@ def refusal(page: Sequence[str], name: str, launches: Sequence[Mapping[str, str 
 def _asked(text: str, name: str, launches: str) -> tuple[str, bool]:
     """The compiler's words, and whether it would say the same again."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("TRITON_") or "CACHE" in key}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *_places()])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.py"
         path.write_text(text, encoding="utf-8")
@@ -49,6 +50,13 @@ def _asked(text: str, name: str, launches: str) -> tuple[str, bool]:
     except (IndexError, ValueError, KeyError, TypeError):
         last = errors.strip().splitlines()[-1:] or [f"the compiler ended with code {code}"]
         return f"could not be compiled: {last[0]}", False
+
+
+def _places() -> list[str]:
+    """Where this process, and so a page with modules of its own, imports from."""
+    with contextlib.suppress(FileNotFoundError):  # of a folder that is gone
+        return [os.path.abspath(place) for place in sys.path]
+    return [place for place in sys.path if os.path.isabs(place)]
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], folder: str) -> tuple[int, str, str]:

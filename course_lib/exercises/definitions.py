@@ -106,9 +106,16 @@ def _last_check(nodes: Sequence[tuple[int, ast.stmt]], wanted: Sequence[str], ow
         for part in ast.walk(node):
             if isinstance(part, ast.FunctionDef) and part.name in wanted:
                 now = ast.unparse(part)
-            elif isinstance(part, ast.Call) and ast.unparse(part) in [f"check({name})" for name in wanted]:
+            elif isinstance(part, ast.Call) and _checks(part) & set(wanted):
                 found, at_own = i, i if now == meant else at_own
     return found if at_own is None else at_own
+
+
+def _checks(call: ast.Call) -> set[str]:
+    """The name that a call of ``check`` is given."""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    return {x.id for x in given if isinstance(x, ast.Name)} if name == "check" else set()
 
 
 def _plain(source: str) -> str:
@@ -125,7 +132,7 @@ def _file(number: int) -> str:
 def _statements(number: int, source: str) -> list[ast.stmt]:
     """The statements of a cell, whose source can be read back by its file's name."""
     try:
-        plain = TransformerManager().transform_cell(source)
+        plain = TransformerManager().transform_cell(source.removeprefix("\ufeff"))
         nodes = ast.parse(plain).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from course_lib.exercises import apart, values
 from course_lib.exercises.accesses import watched_memory
+from course_lib.exercises.functions import DEEPEST, inside
 
 LIMIT = 5.0  # seconds for all cases together
 PRINTED = 2000  # characters of what is printed
@@ -48,7 +49,7 @@ class Outcome(NamedTuple):
             failed, result, printed, notes = data
             result = Failure(*map(values.printable, result)) if failed else result
             return cls(result, values.printable(printed), tuple(map(values.printable, notes)))
-        except TypeError as error:
+        except (TypeError, RuntimeError) as error:
             raise ValueError(f"not the data of an outcome: {error}") from None
 
 
@@ -103,9 +104,9 @@ def _in_process(function: Callable[..., Any], calls: Sequence[Callable[[], Any]]
 
 def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
     cause: BaseException = error
-    for _ in range(9):  # Triton's interpreter wraps what a kernel raises
-        cause = cause.__cause__ or cause
     try:
+        for _ in range(DEEPEST):  # Triton's interpreter wraps what a kernel raises
+            cause = cause.__cause__ if isinstance(cause.__cause__, BaseException) else cause
         said = str(cause)
     except BaseException:
         said = ""
@@ -114,14 +115,16 @@ def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
 
 def _line(function: Callable[..., Any], error: BaseException) -> str:
     """The last line of the student's function on the way to the error."""
-    plain = getattr(function, "fn", function)
+    plain = inside(function)
+    if plain is None:
+        return ""
     try:
         lines, first = inspect.getsourcelines(plain)
-    except (OSError, TypeError):
+    except (OSError, TypeError, ValueError):
         return ""
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [f for f in frames if f.name == plain.__name__ and f.lineno and first <= f.lineno < first + len(lines)]
-    if not inside:
+    own = [f for f in frames if f.name == plain.__name__ and f.lineno and first <= f.lineno < first + len(lines)]
+    if not own:
         return ""
-    number = inside[-1].lineno or first
+    number = own[-1].lineno or first
     return f"line {number - first + 1}: {lines[number - first].strip()}"

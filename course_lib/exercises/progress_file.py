@@ -28,7 +28,7 @@ def load() -> dict[str, str]:
     """exercise -> 'passed' or 'failed'; empty where there is no file, or none that can be read, with a warning of the latter."""
     found = _read()
     if found is None:
-        warnings.warn(f"{path()} cannot be read; it is kept aside when the next result is saved", stacklevel=2)
+        _warn(f"{path()} cannot be read; it is kept aside when the next result is saved")
     return {name: status for name, status in (found or {}).items() if status in ("passed", "failed")}
 
 
@@ -66,8 +66,15 @@ def _aside() -> dict[str, Any]:
     """Rename the file, so that nothing in it is lost."""
     free = next(p for n in itertools.count(1) if not (p := path().with_name(f"{path().name}.broken-{n}")).exists())
     path().rename(free)
-    warnings.warn(f"{path()} could not be read: it is kept as {free.name}, and progress begins anew", stacklevel=5)
+    _warn(f"{path()} could not be read: it is kept as {free.name}, and progress begins anew")
     return {}
+
+
+def _warn(words: str) -> None:
+    """Also on a page that turns warnings into exceptions: a result is to be saved."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn(words, stacklevel=2)
 
 
 def _write(entries: dict[str, Any]) -> None:

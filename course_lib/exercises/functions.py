@@ -1,0 +1,82 @@
+"""What a student hands in, looked at without running any code of it: its Python function, its name, source and page."""
+
+import ast
+import inspect
+import textwrap
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from IPython import get_ipython
+
+DEEPEST = 9  # things around a function
+
+
+def inside(function: Any) -> types.FunctionType | None:
+    """The Python function in a Triton kernel, or in what wraps one; None if there is none."""
+    for _ in range(DEEPEST):
+        if type(function) is types.FunctionType:
+            return function
+        named = (inspect.getattr_static(function, name, None) for name in ("fn", "__wrapped__"))
+        function = next((found for found in named if found is not None), None)
+    return None
+
+
+def name_of(function: Any) -> str:
+    """The name of a function, a kernel, or of what wraps one; '' if it has none."""
+    name = inspect.getattr_static(function, "__name__", None)
+    inner = inside(function)
+    name = inner.__name__ if inner is not None and type(name) is not str else name
+    return name if type(name) is str else ""
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
+    """Its arguments; None where only a call can tell."""
+    try:
+        return inspect.signature(_own(function))
+    except (TypeError, ValueError):
+        return None
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    """The function's own code, dedented; '' if there is none to read. For a Triton kernel, that of the Python function."""
+    try:
+        return textwrap.dedent(inspect.getsource(_own(function)))
+    except (OSError, TypeError, ValueError):  # ValueError: what wraps itself
+        return ""
+
+
+def untouched(function: Callable[..., Any]) -> bool:
+    """Whether the body is a docstring and three dots."""
+    try:
+        tree = ast.parse(source_of(function))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    found = next((node for node in tree.body if isinstance(node, ast.FunctionDef)), None)
+    if found is None:
+        return False
+    rest = [node for node in found.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    return not rest
+
+
+def page_of(function: Callable[..., Any]) -> list[str]:
+    """The code of the page that a function is defined on: a file, or the cells of a notebook that have been run."""
+    try:
+        file = Path(inspect.unwrap(_own(function)).__code__.co_filename)
+    except (TypeError, ValueError):
+        file = Path()
+    shell = get_ipython()
+    if file.is_file():  # imported, or %run
+        return [file.read_text(encoding="utf-8")]
+    if shell is not None:
+        return list(shell.history_manager.input_hist_parsed)  # In, if the page does not call something else so
+    return [source_of(function)]
+
+
+def _own(function: Any) -> types.FunctionType:
+    """Raises TypeError for what is no Python function, nor has one inside."""
+    found = inside(function)
+    if found is None:
+        raise TypeError("no Python function")
+    return found
