@@ -9,8 +9,7 @@ import torch
 from course_lib import attention as module
 from course_lib import runtime
 from course_lib.attention import attention
-from course_lib.kernels import fast_launch, hopper
-from course_lib.kernels.tile_counter import tile_counter
+from course_lib.kernels import fast_launch
 
 pytestmark = pytest.mark.kernel
 DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
@@ -30,7 +29,7 @@ def anew(q, k, v, do, dL=None, **options):
         q, k, v, options.get("causal", False), options.get("scale"), options.get("softcap"), 0
     )
     o, L = module.launch_forward(q, k, v, *asked)
-    return o, L, *module.portable.launch_backward(q, k, v, o, L, do, dL, *asked)
+    return o, L, *module.launch_backward(q, k, v, o, L, do, dL, *asked, options.get("deterministic", False))
 
 
 def ours(q, k, v, do, dL=None, **options):
@@ -44,7 +43,10 @@ def ours(q, k, v, do, dL=None, **options):
 
 
 def same(found, right) -> bool:
-    return all(torch.equal(x, y) for x, y in zip(found, right, strict=True))
+    """The same bits; of dq, which a Hopper GPU adds up in any order, the same numbers up to rounding."""
+    (*one, dq, dk, dv), (*other, right_dq, right_dk, right_dv) = found, right
+    torch.testing.assert_close(dq, right_dq, atol=2e-3, rtol=2e-3)
+    return all(torch.equal(x, y) for x, y in zip([*one, dk, dv], [*other, right_dk, right_dv], strict=True))
 
 
 @needs_gpu
@@ -63,7 +65,7 @@ def test_a_repeated_launch_is_the_launch(shape, causal) -> None:
             with torch.no_grad():
                 assert torch.equal(attention(q, k, v, causal=causal), anew(q, k, v, do, causal=causal)[0])
     plans = [plan for (kinds, *_), plan in module._plans.items() if kinds[0][0] == shape]
-    tapes = [tape for plan in plans for x in (plan.forward, plan.backward) for tape in x.tapes.values()]
+    tapes = [tape for plan in plans for x in (plan.forward, *plan.backward) for tape in x.tapes.values()]
     assert len(tapes) >= 6
     assert all(tape.repeatable for tape in tapes)
 
@@ -110,7 +112,6 @@ def test_streams_and_threads_do_not_share_a_counter() -> None:
         thread.join()
     torch.cuda.synchronize()
     assert wrong == []
-    assert tile_counter(torch.device("cuda", torch.cuda.current_device())).item() == 0
 
 
 @needs_gpu
@@ -224,17 +225,3 @@ def test_what_triton_s_launcher_is_handed(style) -> None:
         assert handed == [(*expected, list(arguments))]
     else:
         assert handed == [(5, 1, 1, 7, 99, False, True, None, None, (4, 1, 0), None, None, None, *arguments)]
-
-
-@needs_gpu
-def test_every_launch_leaves_its_counter_at_zero() -> None:
-    if runtime.architecture() != 90:
-        pytest.skip("a kernel for Hopper")
-    counter = tile_counter(torch.device("cuda", torch.cuda.current_device()))
-    for b, n in ((1, 64), (1, 1000), (3, 777), (40, 300)):  # fewer tiles than programs, and more
-        for d in (64, 128):
-            q, k, v = inputs((b, 8, n, d))
-            o, L = torch.empty_like(q), torch.empty(b, 8, n, device=DEVICE)
-            for rung, tiling in (hopper.best(d, False, n), hopper.best(d, True, n)):
-                hopper.launch_specialised(q, k, v, o, L, True, 0, 0.1, tiling, rung)
-                assert counter.item() == 0

@@ -9,10 +9,10 @@ import torch
 
 from course_lib import checks, runtime
 from course_lib.kernels import LOG2E, hopper, tl, triton
+from course_lib.kernels.fast_launch import tile_counter
 from course_lib.kernels.hopper.eight_bit import eight_bit_kernel
 from course_lib.kernels.launching import launch
 from course_lib.kernels.operands import K_BLOCK, Q_BLOCK, Operands, check_input, check_operands, quantise, to_e4m3
-from course_lib.kernels.tile_counter import tile_counter
 
 
 @triton.jit

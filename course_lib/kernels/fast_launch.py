@@ -8,9 +8,10 @@ what it launched; from then on it allocates those tensors and hands addresses to
     forward = Replayed(launch_forward, (causal, offset))  # launch_forward(q, k, v, causal, offset) -> (o, L)
     o, L = forward(kinds(q, k, v), (q, k, v))
 
-So a launcher makes its tensors with ``torch.empty`` and the like, launches through ``launching.launch``, and counts tiles
-with ``tile_counter``. What it computes with torch on the way (a copy, a fill) cannot be repeated: a call in which it does
-is noted as such, and always made anew. So is every call under a Triton whose launcher this module does not know.
+So a launcher makes its tensors with ``torch.empty`` and the like, launches through ``launching.launch``, and has the zero
+from which a persistent kernel counts its tiles from ``tile_counter``, once. What it computes with torch on the way (a copy,
+a fill) cannot be repeated: a call in which it does is noted as such, and always made anew. So is every call under a Triton
+whose launcher this module does not know.
 """
 
 import threading
@@ -22,7 +23,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.kernels import triton
-from course_lib.kernels.tile_counter import tile_counter
 
 KNOWN = ("3.6.", "3.7.")  # versions of Triton
 MOST = 1024  # calls that are remembered, and maps of a tensor: then all are forgotten, and found again as they come
@@ -72,6 +72,16 @@ class Replayed:
         return result
 
 
+def tile_counter(device: torch.device) -> torch.Tensor:
+    """int32 [1], 0 when what is launched next on the current stream begins: from it the programs of a kernel count their tiles."""
+    tape = getattr(_noted, "tape", None)
+    if tape is None:
+        return torch.zeros(1, dtype=torch.int32, device=device)
+    tape.repeatable &= not tape.counts  # a second launch would need a second zero
+    tape.counts = True
+    return tape.counter
+
+
 def note(kernel: Any, compiled: Any, grid: tuple[int, ...], args: tuple[Any, ...], options: dict[str, Any]) -> None:
     """For ``launch``: tell who is noting, if anyone is, what was launched."""
     tape = getattr(_noted, "tape", None)
@@ -106,7 +116,10 @@ class _Tape:
     # --- the call that is noted ---
 
     def note(self, function: Callable[..., tuple[torch.Tensor, ...]], options: tuple[Any, ...]) -> Any:
-        inputs, self.counter = len(self.tensors), tile_counter(self.device)
+        inputs, self.counter = (
+            len(self.tensors),
+            tile_counter(self.device),
+        )  # made here, so that the fill is not watched
         _noted.tape = self
         try:
             with torch.cuda.device(self.device), _Watched(self):
@@ -136,7 +149,6 @@ class _Tape:
     def place(self, x: torch.Tensor) -> int | None:
         """Which of the tensors x is, or is a view of from its first element on; None if that is not certain."""
         if x is self.counter:
-            self.counts = True
             return self.COUNTER
         for i, known in enumerate(self.tensors):
             if known is x:

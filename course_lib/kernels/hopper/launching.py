@@ -8,12 +8,12 @@ import torch
 
 from course_lib import checks, runtime
 from course_lib.kernels import gl
+from course_lib.kernels.fast_launch import tile_counter
 from course_lib.kernels.hopper.descriptors import descriptor_kernel
 from course_lib.kernels.hopper.pointers import pointer_kernel
 from course_lib.kernels.hopper.rungs import RUNGS, TILINGS, Rung, Tiling
 from course_lib.kernels.hopper.specialised import specialised_kernel
 from course_lib.kernels.launching import check_block, check_launch, check_length, launch
-from course_lib.kernels.tile_counter import tile_counter
 
 SIZES = (16, 32, 64, 128)
 _L2_BYTES = 10e6  # of the 60 MB of an H200, what K and V of a group of heads may take: chosen in short runs

@@ -31,7 +31,6 @@ def producer(
 ):  # fmt: skip
     """Choose this program's tiles of O; ask for their tiles of Q, K and V as far ahead as the rings allow.
 
-    Each tile adds one to the counter; who adds the last one leaves a 0 for the next launch.
     TRANSPOSED: V is [B, H, D, N], as products of 8-bit numbers want it.
     """
     t, n, step = gl.program_id(0), 0, 0
@@ -52,8 +51,6 @@ def producer(
             else:
                 v_ring.fill(step, v_desc, [b, h // group, j * BLOCK_N, 0])
             step += 1
-        if following == gl.num_programs(0) + blocks * heads - 1:
-            gl.store(counter_ptr, 0)
         t, n = following, n + 1
     queue.put(n, (0, 0, 0, -1))  # no more tiles
 
@@ -264,7 +261,7 @@ def specialised_kernel(
     BLOCK_D: gl.constexpr, BLOCK_N: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
     IN_FLIGHT: gl.constexpr, PING_PONG: gl.constexpr,
 ):  # fmt: skip
-    """A persistent program: tiles of CONSUMERS × 64 rows, the next one from a counter in memory (0 before and after).
+    """A persistent program: tiles of CONSUMERS × 64 rows, the next one from a counter in memory (0 at the start).
 
     q and o [B, H, Nq, D], k and v [B, H / group, Nk, D] by descriptors of [1, 1, 64 or BLOCK_N, BLOCK_D] blocks; L [B, H, Nq].
     2 consumers have 240 registers a thread, 3 have 160; the producer gives most of its own away.
