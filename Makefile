@@ -59,7 +59,7 @@ lab: work  ## open JupyterLab at the first lecture, in your own copy: work/
 
 .PHONY: work
 work: $(READY)  ## make or renew your own copy of the lectures (lab does); FRESH=05 puts a new 05 beside one that you changed
-	@$(PYTHON) -m course_lib.working_copy work $(if $(FRESH),--fresh "$(FRESH)")
+	@$(PYTHON) -m course_lib.publish.working_copy work $(if $(FRESH),--fresh "$(FRESH)")
 
 .PHONY: edit
 edit: $(READY)  ## open JupyterLab at the originals, with outputs, notes and answers: for authors
@@ -68,12 +68,7 @@ edit: $(READY)  ## open JupyterLab at the originals, with outputs, notes and ans
 .PHONY: present
 present: $(READY)  ## a lecture as live slides in JupyterLab, with your notes: make present L=05
 	@test -n "$(L)" || { echo "which lecture? make present L=05"; exit 1; }
-	@$(PYTHON) -m course_lib.present "$(L)" $(LAB_FLAGS)
-
-.PHONY: dashboard
-dashboard: $(READY)  ## a lecture's figures with controls and clickable pictures, alone: make dashboard L=06
-	@test -n "$(L)" || { echo "which lecture? make dashboard L=06"; exit 1; }
-	@$(PYTHON) -m course_lib.dashboard "$(L)" $(VOILA_FLAGS)
+	@$(PYTHON) -m course_lib.publish.present "$(L)" $(LAB_FLAGS)
 
 .PHONY: test
 test: $(READY)  ## run all tests: the library, then each lecture
@@ -114,19 +109,19 @@ bench-host: $(READY)  ## what a call of attention() costs the host, beside torch
 
 .PHONY: notebooks
 notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 re-measures timings
-	@$(PYTHON) -m course_lib.notebooks $(if $(FRESH),--fresh)
+	@$(PYTHON) -m course_lib.publish.notebooks $(if $(FRESH),--fresh)
 
 .PHONY: picture
 picture: $(READY)  ## redraw the map of the course (README) and that of the modules and their imports (CONTRIBUTING)
-	@$(PYTHON) -m course_lib.course_map
-	@$(PYTHON) -m course_lib.module_map
+	@$(PYTHON) -m course_lib.publish.course_map
+	@$(PYTHON) -m course_lib.publish.module_map
 
 HUB := $(dir $(READY)).hub-ready
 $(HUB): $(READY) deploy/package-lock.json
 	@echo "installing JupyterHub and its proxy (once)"
 	@$(PIP) -c requirements.lock -e '.[hub]'
 	@command -v npm >/dev/null || $(PIP) -c requirements.lock -e '.[web]'
-	@$(PYTHON) -m course_lib.web deploy
+	@$(PYTHON) -m course_lib.publish.web deploy
 	@touch $@
 
 .PHONY: hub
@@ -138,22 +133,22 @@ hub: $(READY) $(HUB)  ## serve the lectures to a class with JupyterHub: make hub
 test-hub: $(READY) $(HUB)  ## thirty students on a real JupyterHub of this machine, about ten minutes; needs root, leaves nothing behind
 	@COURSE_REQUIRE_HUB=1 COURSE_RECORD=$(RECORD) $(PYTHON) tests/private_accounts.py $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_hub.py
 
-WEB := course_lib/web/node_modules/.package-lock.json
-$(WEB): course_lib/web/package-lock.json | $(READY)
+WEB := course_lib/publish/web/node_modules/.package-lock.json
+$(WEB): course_lib/publish/web/package-lock.json | $(READY)
 	@echo "fetching fonts and reveal.js (once)"
 	@command -v npm >/dev/null || $(PIP) -c requirements.lock -e '.[web]'
-	@$(PYTHON) -m course_lib.web
+	@$(PYTHON) -m course_lib.publish.web
 
 .PHONY: web
 web: $(WEB)  ## fetch fonts and reveal.js for pages and slides (pages and slides do this by themselves)
 
 .PHONY: slides
 slides: $(READY) $(WEB)  ## write the lectures as reveal.js slides to site/: they need no kernel and no network
-	@$(PYTHON) -m course_lib.decks
+	@$(PYTHON) -m course_lib.publish.decks
 
 .PHONY: pages
 pages: $(READY) $(WEB)  ## write the lectures as static pages to site/: clickable pictures without a kernel or a network
-	@$(PYTHON) -m course_lib.pages
+	@$(PYTHON) -m course_lib.publish.pages
 
 .PHONY: bench-pictures
 bench-pictures: $(READY)  ## measure how fast the clickable pictures load, step and answer in Chromium
@@ -164,6 +159,7 @@ lint: $(READY)  ## ruff on code and notebooks, mypy
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
+	@$(PYTHON) -c "import importlinter.cli as c; raise SystemExit(c.lint_imports(no_cache=True, no_logo=True))"
 
 .PHONY: lock
 lock:  ## resolve pyproject.toml anew into requirements.lock; PINS="torch==2.13.0 …" holds some back
@@ -183,5 +179,5 @@ test-latest:  ## run all tests with the newest versions that pyproject.toml allo
 
 .PHONY: clean
 clean:  ## remove environments, caches and build files
-	rm -rf $(READY) .venv .venv-* course_lib/web/node_modules deploy/node_modules site build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(READY) .venv .venv-* course_lib/publish/web/node_modules deploy/node_modules site build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

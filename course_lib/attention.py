@@ -1,4 +1,4 @@
-"""``attention``: the drop-in at the end of the road. Called like torch's scaled_dot_product_attention, and trainable.
+"""The drop-in attention() at the end of the road, forward and backward. Called like torch's scaled_dot_product_attention, and trainable.
 
 o = attention(q, k, v, causal=True)                     # q [B, H, Nq, D], k and v [B, Hk, Nk, D]
 o, L = attention(q, k, v, return_lse=True)              # L [B, H, Nq], the log-sum-exp of each row of scores

@@ -126,7 +126,7 @@ def setup(seed: int = 0) -> Runtime:
     random.seed(seed)
     torch.manual_seed(seed)
     # Imported here: style loads matplotlib, which a plain `import course_lib.runtime` should not cost.
-    from course_lib import style
+    from course_lib.show import style
 
     style.use_style()
     versions = {"python": platform.python_version(), "torch": torch.__version__}

@@ -7,7 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from roster import closed_folder, read_class
 
-from course_lib import web
+from course_lib.publish import web
 
 COURSE = Path(__file__).resolve().parents[1]
 DEPLOY = COURSE / "deploy"

@@ -5,7 +5,7 @@ import resource
 import sys
 from pathlib import Path
 
-from course_lib import working_copy
+from course_lib.publish import working_copy
 
 COURSE = Path(__file__).resolve().parents[1]
 

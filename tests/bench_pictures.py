@@ -8,7 +8,8 @@ import torch
 from browsing import CHROMIUM, FLAGS
 from playwright.sync_api import sync_playwright
 
-from course_lib import algorithms, records
+from course_lib import algorithms
+from course_lib.recordings import records
 from course_lib.widgets.clickable import styles
 from course_lib.widgets.tiles import TileExplorer
 

@@ -16,7 +16,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from course_lib import notebooks, slides, working_copy
+from course_lib.publish import notebooks, slides, working_copy
 from course_lib.widgets.clickable import Clickable, styles
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

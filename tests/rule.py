@@ -10,7 +10,8 @@ from importlib.metadata import version
 import pytest
 import torch
 
-from course_lib import measure, runtime
+from course_lib import runtime
+from course_lib.instruments import measure
 
 DEVICE = runtime.device()
 FLOOR = {"ieee": {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}, "tf32": {torch.float32: 1e-3}}

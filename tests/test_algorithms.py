@@ -5,8 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import algorithms, checks, cost, reference
-from course_lib.memory import SRAMOverflow
+from course_lib import algorithms, checks
+from course_lib.model import cost, reference
+from course_lib.model.memory import SRAMOverflow
 
 SIZE = st.integers(1, 40)
 BLOCK = st.none() | st.integers(1, 45)

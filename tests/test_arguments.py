@@ -15,29 +15,12 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib import (
-    algorithms,
-    characters,
-    checks,
-    claims,
-    cost,
-    data,
-    formats,
-    ladder,
-    measure,
-    memory,
-    peers,
-    quantize,
-    records,
-    reference,
-    registers,
-    roofline,
-    rounding,
-    runtime,
-    softmax,
-)
+from course_lib import algorithms, checks, claims, data, gpt, ladder, runtime
+from course_lib.instruments import measure, peers
 from course_lib.kernels import eight_bit, exponential, lite, loop_orders, matmul, online, operands
 from course_lib.kernels import softmax as softmax_kernels
+from course_lib.model import cost, formats, memory, quantize, reference, registers, roofline, rounding, softmax
+from course_lib.recordings import records
 
 Q, K, V, O, DO, X, Y = torch.randn(7, 16, 16, generator=torch.Generator().manual_seed(0)).unbind()
 L = torch.logsumexp(Q @ K.T / 4, dim=1)
@@ -148,12 +131,12 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"text": "seen", "supports": True},
     ),
     "runtime.setup": (runtime.setup, {"seed": 1}),
-    "characters.train": (
-        characters.train,
+    "gpt.train": (
+        gpt.train,
         MODEL
         | {"text": "abcdefgh" * 2, "steps": 1, "batch": 1, "rate": 0.1, "dtype": torch.float32, "compiled": False},
     ),
-    "characters.CharacterModel": (characters.CharacterModel, MODEL | {"letters": 5}),
+    "gpt.CharacterModel": (gpt.CharacterModel, MODEL | {"letters": 5}),
     "measure.max_error": (measure.max_error, {"x": X, "oracle": Y}),
     "measure.rms_error": (measure.rms_error, {"x": X, "oracle": Y}),
     "Memory": (memory.Memory, {"sram_bytes": 100}),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from course_lib import assembly, runtime
+from course_lib import runtime
+from course_lib.instruments import assembly
 
 PTX = """
 \t.reg .b32 %r<20>;

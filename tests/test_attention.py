@@ -6,8 +6,9 @@ import pytest
 import torch
 from rule import definition as plain
 
-from course_lib import measure, runtime
+from course_lib import runtime
 from course_lib.attention import attention
+from course_lib.instruments import measure
 
 pytestmark = pytest.mark.kernel
 DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"

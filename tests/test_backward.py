@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rule import COUNTS
 
-from course_lib import algorithms, attention, cost, reference, runtime
+from course_lib import algorithms, attention, runtime
+from course_lib.instruments.traffic import traffic
 from course_lib.kernels import portable
-from course_lib.traffic import traffic
+from course_lib.model import cost, reference
 
 ORDERS = {
     "keys outside": algorithms.backward_keys_outside,

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from course_lib import data, measure, runtime
+from course_lib import data, runtime
+from course_lib.instruments import measure
 from course_lib.recordings import bench, bench_host, host
 
 RECORD = data.measured("nvidia-h200", "forward_ladder")

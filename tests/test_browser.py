@@ -3,7 +3,7 @@
 import pytest
 from browsing import idle, open_and_run
 
-from course_lib import notebooks
+from course_lib.publish import notebooks
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("lab")]  # one JupyterLab for all of them
 

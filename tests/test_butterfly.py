@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from course_lib.quantize import butterflies
+from course_lib.model.quantize import butterflies
 from course_lib.widgets.butterfly import Butterfly
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib import attention, compiled, data, measure
-from course_lib.compiled import inspect, matrix
+from course_lib import attention, data
+from course_lib.instruments import compiled, measure
+from course_lib.instruments.compiled import inspect, matrix
 from course_lib.kernels import portable
 from course_lib.kernels.exponential import softmax_weights
 from course_lib.kernels.matmul import tiled_matmul

@@ -8,8 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import claims, cost, data, notebooks
-from course_lib.tables import Table
+from course_lib import claims, data
+from course_lib.model import cost
+from course_lib.publish import notebooks
+from course_lib.show.tables import Table
 
 
 def test_the_reported_memory_reproduces_exactly() -> None:

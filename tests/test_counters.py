@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from course_lib import counters
+from course_lib.instruments import counters
 
 NCU = """==PROF== Connected to process 1
 "ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from course_lib.display import difference, excerpt, source
 from course_lib.kernels.lite import _lite_kernel
 from course_lib.kernels.online import _online_kernel
+from course_lib.show.display import difference, excerpt, source
 
 
 def test_the_lite_and_online_kernels_differ_in_the_online_lines_only() -> None:

@@ -6,9 +6,11 @@ import pytest
 import torch
 from rule import definition
 
-from course_lib import compiled, formats, quantize, runtime
+from course_lib import runtime
+from course_lib.instruments import compiled
 from course_lib.kernels import eight_bit, operands, tl, triton
 from course_lib.kernels.launching import launch
+from course_lib.model import formats, quantize
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(runtime.lane() == "no kernels", reason="needs Triton")]
 HOPPER = runtime.lane() == "GPU" and runtime.architecture(runtime.device()) == 90

@@ -10,11 +10,12 @@ import nbformat
 import pytest
 from written import defined
 
-from course_lib import notebooks, runtime
+from course_lib import runtime
 from course_lib.exercises import cells, exercises
 from course_lib.exercises.base import Exercise
 from course_lib.exercises.checking import check_exercise
 from course_lib.exercises.differences import differs
+from course_lib.publish import notebooks
 
 pytestmark = pytest.mark.skipif(runtime.lane() != "interpreter", reason="exercises run in Triton's interpreter")
 ALL = list(exercises().values())

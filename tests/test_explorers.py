@@ -10,9 +10,12 @@ import ipywidgets as w
 import nbformat
 import pytest
 
-from course_lib import characters, measure, notebooks, runtime, style, widgets
+from course_lib import gpt, runtime, widgets
 from course_lib.exercises.cells import is_exercise
 from course_lib.exercises.definitions import definitions
+from course_lib.instruments import measure
+from course_lib.publish import notebooks
+from course_lib.show import style
 from course_lib.widgets import Explorer, choice, explore, powers_of_two, slider, steps, text
 
 NONSENSE = ["", "abc", "1, , x", "nan", "inf", "1, nan", ", ".join(["1"] * 99)]
@@ -28,7 +31,7 @@ def explorers_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Explorer]:
 
     monkeypatch.setattr(widgets, "explore", recording)
     monkeypatch.setattr(measure, "seconds", timed_once)
-    monkeypatch.setattr(characters, "train", lambda *_, steps, **__: SimpleNamespace(losses=[1.0] * steps))
+    monkeypatch.setattr(gpt, "train", lambda *_, steps, **__: SimpleNamespace(losses=[1.0] * steps))
     monkeypatch.setattr(style, "_DRAWN_DPI", 40)  # fewer pixels, the same drawing
     monkeypatch.chdir(path.parent)
     cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code" and not is_exercise(c)]

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.formats import FORMATS, bits, format_of, rounded, step_at
+from course_lib.model.formats import FORMATS, bits, format_of, rounded, step_at
 
 TORCHS = [f for f in FORMATS.values() if f.dtype is not None]
 

@@ -143,7 +143,7 @@ import json, linecache, math, sys, torch
 from course_lib.exercises import exercises
 from course_lib.exercises.checking import check_exercise
 from course_lib.kernels import tl, triton
-from course_lib.memory import *
+from course_lib.model.memory import *
 for name, source in json.load(open(sys.argv[1])):
     linecache.cache[source] = (len(source), None, source.splitlines(keepends=True), source)
     space = {**globals(), "__name__": "page"}

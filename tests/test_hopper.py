@@ -4,8 +4,9 @@ import pytest
 import torch
 from rule import definition
 
-from course_lib import compiled, measure, runtime
+from course_lib import runtime
 from course_lib.attention import attention, kernel_choice
+from course_lib.instruments import compiled, measure
 from course_lib.kernels.hopper import RUNGS, THREE_PRODUCTS, Tiling, forward, launch_specialised
 
 pytestmark = pytest.mark.kernel

@@ -6,8 +6,9 @@ import pytest
 import torch
 from rule import definition
 
-from course_lib import compiled, measure, runtime
+from course_lib import runtime
 from course_lib.attention import attention
+from course_lib.instruments import compiled, measure
 from course_lib.kernels import hopper
 from course_lib.kernels.hopper import BACKWARD_TILINGS, backward_refusal, launch_backward, launch_matmuls, refusal
 from course_lib.kernels.hopper.backward_launching import launch_after, launch_before

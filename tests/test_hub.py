@@ -16,9 +16,11 @@ import psutil
 import pytest
 from classroom import BLOCK, PAGE, Answer, Classroom, Notebook, Student, classroom, memory, told
 
-from course_lib import data, notebooks, records
+from course_lib import data
 from course_lib.exercises.bundle import write_bundle
-from course_lib.tables import Table
+from course_lib.publish import notebooks
+from course_lib.recordings import records
+from course_lib.show.tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 THIRTY = [f"student{i:02d}" for i in range(1, 31)]

@@ -7,11 +7,13 @@ import pytest
 import torch
 from rule import FLOOR, INPUTS, allowed, inputs
 
-from course_lib import algorithms, compiled, data, measure, reference, runtime
+from course_lib import algorithms, data, runtime
+from course_lib.instruments import compiled, measure
 from course_lib.kernels.launching import check_reach
 from course_lib.kernels.lite import flash_lite
 from course_lib.kernels.matmul import tiled_matmul
 from course_lib.kernels.online import flash_online
+from course_lib.model import reference
 
 pytestmark = pytest.mark.kernel
 DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"

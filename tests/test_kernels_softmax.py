@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from course_lib import reference, runtime
+from course_lib import runtime
 from course_lib.kernels import softmax as library
 from course_lib.kernels.softmax import offline_softmax, online_softmax, softmax_average
+from course_lib.model import reference
 
 pytestmark = pytest.mark.kernel
 DEVICE = runtime.device()

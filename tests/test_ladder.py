@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from course_lib import ladder, notebooks, plots, reference
+from course_lib import ladder, plots
 from course_lib.ladder import cpp, python
 from course_lib.ladder.value import Value
+from course_lib.model import reference
+from course_lib.publish import notebooks
 
 RUNGS = ladder.rungs()
 EXACT = [name for name, rung in RUNGS.items() if rung.precision == "float64"]

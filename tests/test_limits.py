@@ -8,8 +8,10 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from course_lib import algorithms, cost, data, formats, pipeline, plots, quantize, registers, rounding, style, widgets
-from course_lib.memory import Memory
+from course_lib import algorithms, data, plots, widgets
+from course_lib.model import cost, formats, pipeline, quantize, registers, rounding
+from course_lib.model.memory import Memory
+from course_lib.show import style
 from course_lib.widgets.butterfly import Butterfly
 from course_lib.widgets.number import NumberLine
 from course_lib.widgets.stepper import SoftmaxStepper

@@ -6,8 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rule import COUNTS, INPUTS, allowed, inputs
 
-from course_lib import algorithms, compiled, cost, measure, reference, runtime, traffic
+from course_lib import algorithms, runtime
+from course_lib.instruments import compiled, measure, traffic
 from course_lib.kernels.loop_orders import flash_running, flash_v1, flash_v2
+from course_lib.model import cost, reference
 
 DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
 SIMULATED = {"V1": algorithms.flash_v1, "running": algorithms.flash_running, "V2": algorithms.flash_v2}

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import measure, runtime
+from course_lib import runtime
+from course_lib.instruments import measure
 
 
 def test_errors_against_an_oracle() -> None:

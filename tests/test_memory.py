@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.memory import Memory, SRAMOverflow, TraceTooLongError, at_most
+from course_lib.model.memory import Memory, SRAMOverflow, TraceTooLongError, at_most
 
 
 def test_loads_and_stores_are_counted_in_bytes_of_the_tensors_dtype() -> None:

@@ -7,8 +7,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from course_lib import notebooks, slides
 from course_lib.exercises import cells as exercise_cells
+from course_lib.publish import notebooks, slides
 
 LECTURES = notebooks.lectures()
 
@@ -59,7 +59,7 @@ def test_a_wrong_name_behind_a_number_is_refused_with_the_lecture_that_was_meant
 
 def test_every_cell_is_executed_in_order_and_its_outputs_are_fresh(path) -> None:
     notebook = load(path)
-    run = f"run `python -m course_lib.notebooks notebooks/{path.name}`, or `make notebooks` for all"
+    run = f"run `python -m course_lib.publish.notebooks notebooks/{path.name}`, or `make notebooks` for all"
     assert [cell.execution_count for cell in code_cells(notebook)] == list(range(1, len(code_cells(notebook)) + 1)), run
     assert notebook.metadata.course["executed_from"] == notebooks.code_digest(notebook), run
     for cell in code_cells(notebook):
@@ -77,7 +77,9 @@ def test_no_errors_live_widgets_private_paths_or_megabytes(path) -> None:
     assert not [output for output in outputs if output.output_type == "error"]
     assert not [output for output in outputs if output.get("name") == "stderr"], "a cell warns: mend what it warns of"
     live = [output for output in outputs if "application/vnd.jupyter.widget-view+json" in output.get("data", {})]
-    assert not live, f"run `python -m course_lib.notebooks notebooks/{path.name}`, which saves widgets as pictures"
+    assert not live, (
+        f"run `python -m course_lib.publish.notebooks notebooks/{path.name}`, which saves widgets as pictures"
+    )
 
 
 def test_a_lecture_has_the_anatomy_of_a_lecture(path) -> None:
@@ -151,7 +153,7 @@ SAMPLE = {
         "from course_lib.widgets import explore, slider\n"
         "explore(lambda ax, n: str(ax.plot([0, n]) and n), n=slider(0, 3, 1), alt='a line that rises')"
     ),
-    "progress": "from course_lib.measure import progress\nfor _ in progress(range(3), 'waiting'):\n    pass",
+    "progress": "from course_lib.instruments.measure import progress\nfor _ in progress(range(3), 'waiting'):\n    pass",
     "time": "import time\nprint(time.perf_counter_ns())",
 }
 

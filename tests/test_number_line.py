@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.formats import FORMATS, bits, rounded
+from course_lib.model.formats import FORMATS, bits, rounded
 from course_lib.widgets.number import NumberLine
 
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend
 
-from course_lib import reference, runtime
-from course_lib.peers import chosen, fused, plain_attention
+from course_lib import runtime
+from course_lib.instruments.peers import chosen, fused, plain_attention
+from course_lib.model import reference
 
 
 @pytest.mark.parametrize("causal", [False, True])

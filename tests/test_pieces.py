@@ -5,7 +5,8 @@ import re
 import pytest
 import torch
 
-from course_lib import compiled, measure, runtime
+from course_lib import runtime
+from course_lib.instruments import compiled, measure
 from course_lib.kernels import eight_bit
 from course_lib.kernels.hopper import forward, pieces
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from course_lib import pipeline, plots
+from course_lib import plots
+from course_lib.model import pipeline
 from course_lib.widgets.timeline import PipelineTimeline
 
 

@@ -3,7 +3,8 @@
 import torch
 from matplotlib.figure import Figure
 
-from course_lib import algorithms, plots, style
+from course_lib import algorithms, plots
+from course_lib.show import style
 from course_lib.widgets.tiles import TileExplorer
 
 Q = torch.ones(8, 4)

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from browsing import free_port, page_timeout, served
 
-from course_lib import notebooks, present, slides
+from course_lib.publish import notebooks, present, slides
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("present")]  # one JupyterLab for all of them
 LECTURES = [path.name[:2] for path in notebooks.lectures()]

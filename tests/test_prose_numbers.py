@@ -14,7 +14,8 @@ import prose_numbers
 import pytest
 from prose_numbers import ROOT, Hit, Page, clean, explanations, fields, shown, table
 
-from course_lib import cost, data, pipeline, roofline
+from course_lib import data
+from course_lib.model import cost, pipeline, roofline
 
 KINDS = {"cite", "expr", "record", "setting", "aim"}
 

@@ -6,7 +6,8 @@ import math
 import pytest
 import torch
 
-from course_lib import formats, measure, quantize, reference
+from course_lib.instruments import measure
+from course_lib.model import formats, quantize, reference
 
 DOUBLE = torch.float64
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib import data, records
+from course_lib import data
+from course_lib.recordings import records
 
 
 def test_a_record_says_when_where_how_and_reads_back(tmp_path, monkeypatch) -> None:

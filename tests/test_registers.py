@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import compiled, registers, runtime
+from course_lib import runtime
+from course_lib.instruments import compiled
+from course_lib.model import registers
 
 
 def test_the_pairs_of_flash_attention_3() -> None:

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from course_lib import cost, data, roofline
+from course_lib import data
+from course_lib.model import cost, roofline
 
 
 def test_the_reported_intensities_reproduce() -> None:

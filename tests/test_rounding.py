@@ -5,9 +5,10 @@ import math
 import pytest
 import torch
 
-from course_lib import measure, reference
-from course_lib.formats import FORMATS
-from course_lib.rounding import rounded_attention
+from course_lib.instruments import measure
+from course_lib.model import reference
+from course_lib.model.formats import FORMATS
+from course_lib.model.rounding import rounded_attention
 
 STAGES = ("inputs", "scores", "weights", "sums")
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import data, decks, ledger, notebooks, pages, slides, web
+from course_lib import data
 from course_lib.exercises import exercises
+from course_lib.publish import decks, ledger, notebooks, pages, slides, web
 
 pytestmark = pytest.mark.browser
 LECTURES = {path.name[:2]: path for path in notebooks.lectures()}

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import reference, softmax
-from course_lib.softmax import State
+from course_lib.model import reference, softmax
+from course_lib.model.softmax import State
 
 SCORES = st.lists(st.floats(-50, 50, width=32) | st.just(-math.inf), min_size=1, max_size=40)
 FINITE = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=40)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_lib import softmax
+from course_lib.model import softmax
 from course_lib.widgets.stepper import SoftmaxStepper
 
 

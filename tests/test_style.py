@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_lib.style import bytes_text, seconds_text
+from course_lib.show.style import bytes_text, seconds_text
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 
-from course_lib import algorithms, softmax
+from course_lib import algorithms
+from course_lib.model import softmax
 from course_lib.widgets.tiles import TileExplorer
 
 Q, K, V = (torch.arange(32.0).reshape(8, 4).roll(i) / 16 for i in range(3))

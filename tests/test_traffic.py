@@ -4,14 +4,15 @@ import pytest
 import torch
 from rule import COUNTS
 
-from course_lib import algorithms, cost, runtime
+from course_lib import algorithms, runtime
+from course_lib.instruments.traffic import OutOfRangeError, operations, traffic
 from course_lib.kernels import tl, triton
 from course_lib.kernels.exponential import softmax_weights
 from course_lib.kernels.lite import flash_lite
 from course_lib.kernels.matmul import tiled_matmul
 from course_lib.kernels.online import flash_online
 from course_lib.kernels.softmax import offline_softmax, online_softmax, softmax_average
-from course_lib.traffic import OutOfRangeError, operations, traffic
+from course_lib.model import cost
 
 pytestmark = [pytest.mark.kernel, COUNTS]
 DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"

@@ -13,8 +13,8 @@ import pytest
 from ipykernel.ipkernel import IPythonKernel
 from jupyter_client.kernelspec import KernelSpecManager
 
-from course_lib import notebooks, working_copy
 from course_lib.exercises.bundle import write_bundle
+from course_lib.publish import notebooks, working_copy
 
 ROOT = Path(__file__).resolve().parents[1]
 LECTURES = notebooks.lectures()
@@ -178,7 +178,7 @@ def test_a_lecture_with_a_new_number_leaves_its_old_page_only_if_that_is_hers(co
 
 
 def said(*arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "course_lib.working_copy", *arguments]
+    command = [sys.executable, "-m", "course_lib.publish.working_copy", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -205,7 +205,7 @@ def test_make_lab_opens_the_copy_which_git_does_not_see_and_make_edit_the_origin
         command = ["make", "-n", *words]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
-    assert '-m course_lib.working_copy work --fresh "05"' in recipe("lab", "FRESH=05")
+    assert '-m course_lib.publish.working_copy work --fresh "05"' in recipe("lab", "FRESH=05")
     assert "default_url=/lab/tree/work/00_start_here.ipynb" in recipe("lab")
     assert "default_url=/lab/tree/notebooks/00_start_here.ipynb" in recipe("edit")
     assert "working_copy" not in recipe("edit")

@@ -3,7 +3,7 @@
 import linecache
 
 PLAIN_IMPORTS = (
-    "import math\nimport torch\nfrom course_lib.kernels import tl, triton\nfrom course_lib.memory import *\n"
+    "import math\nimport torch\nfrom course_lib.kernels import tl, triton\nfrom course_lib.model.memory import *\n"
 )
 RIGHT = "new = max(m, float(x.max())); return new, l * math.exp(m - new) + float(torch.exp(x - new).sum())"
 

@@ -6,8 +6,8 @@ import torch
 
 from course_lib import checks
 from course_lib.algorithms.run import Run, blocks, wide
-from course_lib.memory import HBMTensor, Memory
-from course_lib.softmax import offline, weights
+from course_lib.model.memory import HBMTensor, Memory
+from course_lib.model.softmax import offline, weights
 
 
 def standard_attention(

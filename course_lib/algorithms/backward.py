@@ -12,7 +12,7 @@ import torch
 
 from course_lib import checks
 from course_lib.algorithms.run import blocks, wide
-from course_lib.memory import HBMTensor, Memory
+from course_lib.model.memory import HBMTensor, Memory
 
 
 class Gradients(NamedTuple):

@@ -4,7 +4,7 @@ import torch
 
 from course_lib import checks
 from course_lib.algorithms.run import Run, blocks, wide
-from course_lib.memory import HBMTensor, Memory
+from course_lib.model.memory import HBMTensor, Memory
 
 
 def standard_matmul(a: torch.Tensor, b: torch.Tensor, sram_bytes: int | None = None) -> Run:

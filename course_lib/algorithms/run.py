@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from course_lib import checks
-from course_lib.memory import Memory
+from course_lib.model.memory import Memory
 
 
 class Run(NamedTuple):

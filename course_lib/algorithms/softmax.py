@@ -4,8 +4,8 @@ import torch
 
 from course_lib import checks
 from course_lib.algorithms.run import Run, blocks, wide
-from course_lib.memory import HBMTensor, Memory
-from course_lib.softmax import State, normalise, output, start, update, weights
+from course_lib.model.memory import HBMTensor, Memory
+from course_lib.model.softmax import State, normalise, output, start, update, weights
 
 
 def offline_softmax(x: torch.Tensor, block: int, sram_bytes: int | None = None) -> Run:

@@ -1,4 +1,4 @@
-"""Exercises that check themselves: in a notebook, ``check(my_function)``, ``hint``, ``solution``, ``progress()``.
+"""Exercises, what they are checked by, and the grader. In a notebook, ``check(my_function)``, ``hint``, ``solution``, ``progress()``.
 
 Each is a module of ``tasks``; its solution lies in ``solutions``, which a student's copy does not have. To write one: CONTRIBUTING.md.
 """
@@ -13,7 +13,7 @@ from course_lib.exercises import checking, fresh_process, functions, progress_fi
 from course_lib.exercises.base import Exercise, check_name
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.checking import Report, check_exercise
-from course_lib.tables import Table
+from course_lib.show.tables import Table
 
 Named = str | Callable[..., Any]
 BROKEN = "this says nothing about your function; restart the kernel, and run the imports and this cell again"

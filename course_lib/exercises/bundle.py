@@ -5,10 +5,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from course_lib import working_copy
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.material import as_file
 from course_lib.exercises.progress_file import ROOT
+from course_lib.publish import working_copy
 
 LEFT_OUT = ("tests/", ".ci/", ".github/", "docs/teaching.md", "course_lib/exercises/solutions/")
 KEPT = "course_lib/exercises/solutions/__init__.py"

@@ -9,9 +9,9 @@ from typing import Any
 
 import nbformat
 
-from course_lib import notebooks
 from course_lib.exercises import exercises
 from course_lib.exercises.base import Exercise
+from course_lib.publish import notebooks
 
 INTRODUCTION = """## Exercises
 

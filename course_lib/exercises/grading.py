@@ -16,8 +16,8 @@ from course_lib.exercises import fresh_process
 from course_lib.exercises.base import Exercise
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.checking import Report, reports
-from course_lib.measure import progress
-from course_lib.tables import Table
+from course_lib.instruments.measure import progress
+from course_lib.show.tables import Table
 
 SECONDS = 60.0  # for a notebook
 LONGEST = 300  # characters of a reason

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from course_lib.memory import HBMTensor, Memory, View
+from course_lib.model.memory import HBMTensor, Memory, View
 
 
 class GuardedMemory(Memory):

@@ -11,7 +11,7 @@ import torch
 from course_lib import checks, runtime
 from course_lib.kernels import tl, triton
 from course_lib.kernels.launching import check_block, check_launch, launch
-from course_lib.quantize import check_sign
+from course_lib.model.quantize import check_sign
 
 Q_BLOCK, K_BLOCK = 64, 128  # rows that share a scale
 SIZES = (32, 64, 128)

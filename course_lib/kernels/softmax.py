@@ -1,7 +1,7 @@
 """Softmax of long rows as Triton kernels: three passes over memory, two, and one fused with the output.
 
 One program takes one row of x [rows, n] and walks it in blocks. Source: arXiv 1805.02867, Algorithms 2 and 3.
-Rows of nothing but -inf give zeros, as in ``course_lib.softmax``; a NaN in a row makes that row NaN.
+Rows of nothing but -inf give zeros, as in ``course_lib.model.softmax``; a NaN in a row makes that row NaN.
 """
 
 import torch

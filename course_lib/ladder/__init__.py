@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course_lib import checks, measure, runtime
+from course_lib import checks, runtime
 from course_lib.attention import attention
+from course_lib.instruments import measure
+from course_lib.instruments.peers import plain_attention, sdpa
 from course_lib.kernels.lite import flash_lite
 from course_lib.kernels.online import flash_online
 from course_lib.ladder import cpp, python
 from course_lib.ladder.value import Value
-from course_lib.peers import plain_attention, sdpa
 
 _MOST = 2**16  # numbers in a row
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]

@@ -1,4 +1,4 @@
-"""Figures: pure functions (ax, data) -> ax, one colour for each algorithm and tensor, units on every axis."""
+"""Figures, drawn by pure functions (ax, data) -> ax, one colour for each algorithm and tensor, units on every axis."""
 
 from course_lib.plots.cost import (
     levels,

@@ -7,11 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from course_lib import checks
-from course_lib.cost import Traffic
 from course_lib.data import Gpu
-from course_lib.memory import Memory
-from course_lib.roofline import attainable
-from course_lib.style import (
+from course_lib.model.cost import Traffic
+from course_lib.model.memory import Memory
+from course_lib.model.roofline import attainable
+from course_lib.show.style import (
     BLACK,
     BLUE,
     GREEN,

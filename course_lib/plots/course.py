@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
 from course_lib import checks
-from course_lib.style import BLUE, GREEN, ORANGE, PURPLE
+from course_lib.show.style import BLUE, GREEN, ORANGE, PURPLE
 
 
 def course_map(ax: Axes, lectures: Sequence[tuple[str, str, int]]) -> Axes:

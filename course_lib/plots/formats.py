@@ -6,8 +6,8 @@ import torch
 from matplotlib.axes import Axes
 
 from course_lib import checks
-from course_lib.formats import bits, format_of, rounded, step_at
-from course_lib.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, colour, kind_label
+from course_lib.model.formats import bits, format_of, rounded, step_at
+from course_lib.show.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, colour, kind_label
 
 
 def _next(x: float, name: str, up: bool) -> float:

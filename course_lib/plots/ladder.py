@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from course_lib import checks
-from course_lib.style import GREY, MARKER, colour, kind_label
+from course_lib.show.style import GREY, MARKER, colour, kind_label
 
 Points = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from course_lib import checks
-from course_lib.style import GREEN, GREY, MARKER, bar_places, colour, kind_label
+from course_lib.show.style import GREEN, GREY, MARKER, bar_places, colour, kind_label
 
 
 def butterfly(axes: Sequence[Axes], stages: Sequence[torch.Tensor]) -> None:

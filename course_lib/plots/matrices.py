@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from course_lib import checks
-from course_lib.style import BLUE, GREEN, ORANGE, PURPLE, RED, TENSOR
+from course_lib.show.style import BLUE, GREEN, ORANGE, PURPLE, RED, TENSOR
 
 MOST_CELLS = 1_024
 

@@ -7,8 +7,9 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from course_lib import checks, softmax
-from course_lib.style import (
+from course_lib import checks
+from course_lib.model import softmax
+from course_lib.show.style import (
     BLACK,
     BLUE,
     GREEN,

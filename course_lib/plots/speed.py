@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from course_lib import checks
-from course_lib.pipeline import MOST_WORK, TENSOR, Span
-from course_lib.style import BLACK, GREY, MARKER, ORANGE, WORK, bar_places, colour, kind_label, seconds_text
+from course_lib.model.pipeline import MOST_WORK, TENSOR, Span
+from course_lib.show.style import BLACK, GREY, MARKER, ORANGE, WORK, bar_places, colour, kind_label, seconds_text
 
 
 def lines(

@@ -1,4 +1,4 @@
-"""Measurements worth keeping: run on a GPU, checked against float64, written to data/measured/<device>/ with provenance.
+"""Functions that measure on a GPU, check against float64 and write records with provenance to data/measured/<device>/.
 
 python -m course_lib.recordings [name …]
 """

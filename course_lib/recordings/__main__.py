@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from course_lib import records, runtime
-from course_lib.recordings import RECORDINGS, WITHOUT_GPU
+from course_lib import runtime
+from course_lib.recordings import RECORDINGS, WITHOUT_GPU, records
 
 
 def main() -> int:

@@ -10,10 +10,11 @@ import re
 import sys
 from collections.abc import Sequence
 
-from course_lib import data, records, runtime
+from course_lib import data, runtime
 from course_lib.data import DATA
+from course_lib.recordings import records
 from course_lib.recordings.hopper import LENGTHS, forward_ladder
-from course_lib.tables import Table
+from course_lib.show.tables import Table
 
 RECORD, SHOWN_DEVICE = "forward_ladder", "nvidia-h200"
 CELLS = (1024, 4096, 16_384)  # the lengths of the README's twelve cells

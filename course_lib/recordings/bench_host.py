@@ -2,7 +2,8 @@
 
 import sys
 
-from course_lib import records, runtime
+from course_lib import runtime
+from course_lib.recordings import records
 from course_lib.recordings.host import attention_host, table
 
 

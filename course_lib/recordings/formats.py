@@ -5,15 +5,16 @@ from typing import Any
 
 import torch
 
-from course_lib import measure, reference
 from course_lib.attention import attention
+from course_lib.instruments import measure
 from course_lib.kernels import portable
+from course_lib.model import reference
 
 
 def number_formats() -> list[dict[str, Any]]:
     """Online and plain torch on one head of 16,384 × 64 in each format: seconds, errors for scores near 1 and near 10."""
+    from course_lib.instruments.peers import plain_attention
     from course_lib.kernels.online import flash_online
-    from course_lib.peers import plain_attention
 
     n, d, few = 16_384, 64, 512  # the error is that of the first few queries
     kinds = {

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from course_lib import measure
 from course_lib.attention import attention
+from course_lib.instruments import measure
+from course_lib.instruments.peers import FUSED, fused, plain_attention
 from course_lib.kernels.hopper import RUNGS, THREE_PRODUCTS, Rung, forward
-from course_lib.peers import FUSED, fused, plain_attention
 from course_lib.recordings.training import HIDDEN, TOKENS
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16_384)

@@ -14,11 +14,11 @@ import torch
 from torch.nn.attention import sdpa_kernel
 
 from course_lib import attention as module
-from course_lib import measure
 from course_lib.attention import attention
+from course_lib.instruments import measure
+from course_lib.instruments.peers import FUSED
 from course_lib.kernels.fast_launch import Replayed
-from course_lib.peers import FUSED
-from course_lib.tables import Table
+from course_lib.show.tables import Table
 
 SHAPES = ((1, 2, 64, 64), (1, 16, 1024, 128), (4, 16, 2048, 128))  # [B, H, N, D]: tiny; usual ones
 BURST, ROUNDS = 20, 40  # calls between two waits; how often

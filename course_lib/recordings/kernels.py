@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
-from course_lib import measure, reference
-from course_lib.peers import chosen, plain_attention, sdpa
+from course_lib.instruments import measure
+from course_lib.instruments.peers import chosen, plain_attention, sdpa
+from course_lib.model import reference
 
 
 def softmax_passes() -> list[dict[str, Any]]:
@@ -160,7 +161,7 @@ def loop_orders_counters() -> list[dict[str, Any]]:
 
     Ours with num_stages=3, and V1, V1 split and V2 without loads that run ahead (1), too: other programs.
     """
-    from course_lib.counters import counters
+    from course_lib.instruments.counters import counters
 
     stages = {"standard": 0, "V1": 3, "V1, split": 3, "running": 3, "V2": 3}
     todo = [(heads, n, case, s) for heads, n in LOOP_ORDER_SHAPES[3:] for case, s in stages.items()]

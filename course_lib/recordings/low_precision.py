@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
-from course_lib import measure, quantize, reference
 from course_lib.attention import attention
+from course_lib.instruments import measure
+from course_lib.instruments.peers import fused, plain_attention
 from course_lib.kernels import eight_bit, operands
 from course_lib.kernels.hopper import forward
-from course_lib.peers import fused, plain_attention
+from course_lib.model import quantize, reference
 from course_lib.recordings.training import HIDDEN, TOKENS
 
 
@@ -137,7 +138,7 @@ def eight_bit_long_rows() -> list[dict[str, Any]]:
 
 def eight_bit_counters() -> list[dict[str, Any]]:
     """The busy units of the forward kernels, 32 heads of 8,192 × 128, by ncu: shares of their peaks, instructions, time, clock, waits."""
-    from course_lib.counters import counters
+    from course_lib.instruments.counters import counters
 
     return [
         {"algorithm": case, "heads": 32, "n": 8192, "d": 128, **row}

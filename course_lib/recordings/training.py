@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 
-from course_lib import characters, measure, notebooks
+from course_lib import gpt
 from course_lib.attention import attention
-from course_lib.peers import FUSED, fused, plain_attention
+from course_lib.instruments import measure
+from course_lib.instruments.peers import FUSED, fused, plain_attention
+from course_lib.publish import notebooks
 
 TOKENS, HIDDEN = 16_384, 2048  # of each cell: batch × N and heads × d
 
@@ -97,7 +99,7 @@ def training_run() -> list[dict[str, Any]]:
     }
     rows = []
     for name, attend in versions.items():
-        run = characters.train(
+        run = gpt.train(
             partial(_causal, attend), text, steps=600, batch=16, length=2048, width=768, heads=12, layers=6, rate=6e-4,
             device="cuda", dtype=torch.bfloat16, compiled=True,
         )  # fmt: skip

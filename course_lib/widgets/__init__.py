@@ -1,4 +1,4 @@
-"""Interactive figures: a plotting function under controls, drawn anew at each change.
+"""Controls under figures, and clickable pictures. A plotting function under controls, drawn anew at each change.
 
     explore(draw, n=powers_of_two(7, 17, value=1024), gpu=choice(["A100-80", "H100"]))
 
@@ -13,7 +13,8 @@ from typing import Any
 
 import ipywidgets as w
 
-from course_lib import checks, style
+from course_lib import checks
+from course_lib.show import style
 
 _MOST = 2**62
 _WIDE = {"description_width": "initial"}

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import torch
 
-from course_lib import checks, plots, style
-from course_lib.quantize import butterflies
+from course_lib import checks, plots
+from course_lib.model.quantize import butterflies
+from course_lib.show import style
 from course_lib.widgets.clickable import Clickable, module
 
 

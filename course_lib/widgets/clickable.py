@@ -11,7 +11,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from course_lib import style
+from course_lib.show import style
 
 _JS = Path(__file__).parent / "js"
 
@@ -37,7 +37,7 @@ class Clickable(anywidget.AnyWidget):
         return f"[clickable picture] {self._alt}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        if os.environ.get("COURSE_PAGES"):  # course_lib.pages wants the picture itself
+        if os.environ.get("COURSE_PAGES"):  # course_lib.publish.pages wants the picture itself
             return {"text/html": self.page_html(), "text/plain": repr(self)}, {}
         live: Any = super()._repr_mimebundle_(**kwargs)
         live = live[0] if isinstance(live, tuple) else live

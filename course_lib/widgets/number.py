@@ -1,7 +1,8 @@
 """The number line: a number by its bits, its neighbours, and what every format keeps of it."""
 
-from course_lib import checks, plots, style
-from course_lib.formats import FORMATS, format_of
+from course_lib import checks, plots
+from course_lib.model.formats import FORMATS, format_of
+from course_lib.show import style
 from course_lib.widgets.clickable import Clickable, module
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from course_lib import checks, plots, softmax, style
+from course_lib import checks, plots
+from course_lib.model import softmax
+from course_lib.show import style
 from course_lib.widgets.clickable import Clickable, module
 
 MOST = 24

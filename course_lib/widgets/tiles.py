@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from course_lib import checks, plots, style
+from course_lib import checks, plots
 from course_lib.algorithms import Run
-from course_lib.memory import Event, HBMTensor, Memory, TraceTooLongError, View, at_most
+from course_lib.model.memory import Event, HBMTensor, Memory, TraceTooLongError, View, at_most
+from course_lib.show import style
 from course_lib.widgets.clickable import Clickable, module
 
 _OPS = ("load", "store", "tile", "free", "compute")

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from course_lib import pipeline, plots, style
+from course_lib import plots
+from course_lib.model import pipeline
+from course_lib.show import style
 from course_lib.widgets.clickable import Clickable, module
 
 

@@ -7,7 +7,7 @@ import torch
 
 from course_lib.exercises.base import Case
 from course_lib.exercises.oracles import variant
-from course_lib.memory import Memory, SRAMOverflow
+from course_lib.model.memory import Memory, SRAMOverflow
 
 
 def cases() -> Iterable[Case]:

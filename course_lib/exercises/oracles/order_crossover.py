@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from course_lib import cost
 from course_lib.exercises.base import Case
 from course_lib.exercises.oracles import variant
+from course_lib.model import cost
 
 
 def cases() -> Iterable[Case]:

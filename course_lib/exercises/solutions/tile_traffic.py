@@ -1,7 +1,7 @@
 """Solution of tile_traffic."""
 
 SOURCE = '''
-from course_lib.memory import HBMTensor, Memory
+from course_lib.model.memory import HBMTensor, Memory
 
 
 def tile_traffic(memory: Memory, A: HBMTensor, B: HBMTensor, C: HBMTensor, bm: int, bn: int) -> None:

@@ -104,7 +104,7 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     run=run,
-    answers=("course_lib.quantize.rotate", "course_lib.quantize.hadamard"),
+    answers=("course_lib.model.quantize.rotate", "course_lib.model.quantize.hadamard"),
     hints=(
         "Write one stage first, for numbers `half` apart: `x.unflatten(1, (-1, 2, half))` has the a's at [:, :, 0] and the b's at "
         "[:, :, 1].",

@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from course_lib.cost import Traffic
 from course_lib.exercises.base import Case, Exercise
 from course_lib.exercises.guarded_memory import GuardedMemory
-from course_lib.memory import Memory
+from course_lib.model.cost import Traffic
+from course_lib.model.memory import Memory
 
 ASKED = r"""
 A is [64, 8], B is [8, 64], tiles of C are 16 × 16, float32. The loop of this lecture loads A four times, 8,192 bytes: once for each
@@ -28,7 +28,7 @@ are NaN in the check. It reads off `memory` the bytes, whether each tile of C ha
 """
 
 STUB = '''
-from course_lib.memory import HBMTensor, Memory
+from course_lib.model.memory import HBMTensor, Memory
 
 
 def tile_traffic(memory: Memory, A: HBMTensor, B: HBMTensor, C: HBMTensor, bm: int, bn: int) -> None:

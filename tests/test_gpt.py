@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from course_lib import characters
+from course_lib import gpt
 
 SIZES = {"batch": 4, "length": 16, "width": 16, "heads": 2, "layers": 1, "rate": 0.01}
 TEXT = "abcd" * 40
@@ -16,7 +16,7 @@ def sdpa(q, k, v):
 
 
 def test_it_learns_a_text_that_repeats() -> None:
-    run = characters.train(sdpa, TEXT, steps=60, **SIZES)
+    run = gpt.train(sdpa, TEXT, steps=60, **SIZES)
     assert run.losses[0] > 0.8 * math.log(4)
     assert run.losses[-1] < 0.2
     assert len(run.seconds) == 60
@@ -24,14 +24,14 @@ def test_it_learns_a_text_that_repeats() -> None:
 
 def test_runs_differ_by_their_attention_only() -> None:
     random = torch.random.get_rng_state()
-    first, again = (characters.train(sdpa, TEXT, steps=5, **SIZES).losses for _ in range(2))
+    first, again = (gpt.train(sdpa, TEXT, steps=5, **SIZES).losses for _ in range(2))
     assert first == again
     assert torch.equal(random, torch.random.get_rng_state())
-    assert characters.train(lambda q, k, v: torch.zeros_like(q), TEXT, steps=5, **SIZES).losses != first
+    assert gpt.train(lambda q, k, v: torch.zeros_like(q), TEXT, steps=5, **SIZES).losses != first
 
 
 def test_the_future_is_hidden_if_the_attention_hides_it() -> None:
-    model = characters.CharacterModel(4, sdpa, width=16, heads=2, layers=2, length=8)
+    model = gpt.CharacterModel(4, sdpa, width=16, heads=2, layers=2, length=8)
     x = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3]])
     y = x.clone()
     y[0, 5:] = 0
@@ -41,8 +41,8 @@ def test_the_future_is_hidden_if_the_attention_hides_it() -> None:
 
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="text has 3 characters; pass at least 18"):
-        characters.train(sdpa, "abc", steps=1, **SIZES)
+        gpt.train(sdpa, "abc", steps=1, **SIZES)
     with pytest.raises(ValueError, match="width is 16 and heads is 3"):
-        characters.train(sdpa, TEXT, steps=1, **SIZES | {"heads": 3})
+        gpt.train(sdpa, TEXT, steps=1, **SIZES | {"heads": 3})
     with pytest.raises(ValueError, match="steps is 0; pass a whole number of at least 1"):
-        characters.train(sdpa, TEXT, steps=0, **SIZES)
+        gpt.train(sdpa, TEXT, steps=0, **SIZES)

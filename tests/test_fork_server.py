@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import forge
+from course_lib.instruments import fork_server
 
 
 @pytest.fixture(autouse=True)
 def light(monkeypatch):
     """A server for the test alone, that starts at once: torch and Triton are imported by that of the compiler's tests."""
-    monkeypatch.setattr(forge, "_servers", {})
-    monkeypatch.setattr(forge, "IMPORTED", ("json",))
+    monkeypatch.setattr(fork_server, "_servers", {})
+    monkeypatch.setattr(fork_server, "IMPORTED", ("json",))
     yield
-    forge._end()
+    fork_server._end()
 
 
 def asked(work, *args, **more):
-    return forge.result(work, *args, environment=os.environ | more)
+    return fork_server.result(work, *args, environment=os.environ | more)
 
 
 def test_each_gets_a_process_of_its_own_with_this_folder_and_this_environment(tmp_path, monkeypatch) -> None:
@@ -50,17 +50,17 @@ def test_a_module_is_read_as_it_is_now(tmp_path, monkeypatch) -> None:
 
 
 def test_what_goes_wrong_is_said_and_ends_with_its_process() -> None:
-    with pytest.raises(forge.ForgeError, match=r"FileNotFoundError.*/no/such/folder"):
+    with pytest.raises(fork_server.ForgeError, match=r"FileNotFoundError.*/no/such/folder"):
         asked(os.listdir, "/no/such/folder")
-    with pytest.raises(forge.ForgeError, match="the process ended with code 3"):
+    with pytest.raises(fork_server.ForgeError, match="the process ended with code 3"):
         asked(os._exit, 3)
     with pytest.raises(
         ValueError, match=r"work is <function .*<lambda>.*, which .* cannot be handed to another process"
     ):
         asked(lambda: 1)
-    with pytest.raises(forge.ForgeError, match="SystemExit: 4"):
+    with pytest.raises(fork_server.ForgeError, match="SystemExit: 4"):
         asked(sys.exit, 4)
-    with pytest.raises(forge.ForgeError, match="the process ended with code -11"):
+    with pytest.raises(fork_server.ForgeError, match="the process ended with code -11"):
         asked(signal.raise_signal, signal.SIGSEGV)
     assert asked(abs, -5) == 5
 
@@ -81,7 +81,7 @@ def test_threads_ask_one_after_another() -> None:
 
 def test_an_interrupted_question_does_not_answer_the_next() -> None:
     asked(abs, -5)
-    server = forge._servers[os.getpid()]
+    server = fork_server._servers[os.getpid()]
     read = server.stdout
 
     class Interrupted:
@@ -93,11 +93,14 @@ def test_an_interrupted_question_does_not_answer_the_next() -> None:
         asked(abs, -6)
     read.close()
     assert asked(abs, -7) == 7
-    assert forge._servers[os.getpid()] is not server
+    assert fork_server._servers[os.getpid()] is not server
 
 
 def test_a_server_ends_with_its_asker() -> None:
-    code = "import os; from course_lib import forge; forge.IMPORTED = (); print(forge.result(os.getppid, environment=os.environ))"
+    code = (
+        "import os; from course_lib.instruments import fork_server as server; server.IMPORTED = ()\n"
+        "print(server.result(os.getppid, environment=os.environ))"
+    )
     for end in ("", "os.kill(os.getpid(), 9)"):
         done = subprocess.run([sys.executable, "-uc", f"{code}\n{end}"], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (-9 if end else 0, "")
@@ -110,7 +113,7 @@ def test_a_server_ends_with_its_asker() -> None:
 
 
 def test_an_idle_server_ends() -> None:
-    code = "import sys; from course_lib import forge; forge.IDLE, sys.argv = 0.2, ['forge']; forge._serve()"
+    code = "import sys; from course_lib.instruments import fork_server; fork_server.IDLE, sys.argv = 0.2, ['forge']; fork_server._serve()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as server:
         try:
             assert server.wait(timeout=20) == 0

@@ -5,7 +5,7 @@ import math
 import torch
 
 from course_lib import checks
-from course_lib.formats import FORMATS, rounded
+from course_lib.model.formats import FORMATS, rounded
 
 
 def rounded_attention(

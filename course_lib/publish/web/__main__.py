@@ -1,10 +1,10 @@
-"""python -m course_lib.web [FOLDER]"""
+"""python -m course_lib.publish.web [FOLDER]"""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from course_lib import web
+from course_lib.publish import web
 
 if __name__ == "__main__":
     try:

@@ -1,4 +1,4 @@
-"""The roofline: from bytes and operations (``course_lib.cost``) to arithmetic intensity, and to seconds on a given GPU.
+"""The roofline: from bytes and operations (``course_lib.model.cost``) to arithmetic intensity, and to seconds on a given GPU.
 
 time_on(data.gpu("H200"), cost.attention_flops(4096, 64), cost.flash_v2_traffic(4096, 64, 64, "fp16"), "fp16").seconds
 """
@@ -6,8 +6,8 @@ time_on(data.gpu("H200"), cost.attention_flops(4096, 64), cost.flash_v2_traffic(
 from typing import NamedTuple
 
 from course_lib import checks
-from course_lib.cost import Flops, Traffic
 from course_lib.data import Gpu
+from course_lib.model.cost import Flops, Traffic
 
 
 def _work(flops: Flops | float) -> float:

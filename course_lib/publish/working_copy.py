@@ -1,4 +1,4 @@
-"""The lectures as a student gets them, and her own copy: python -m course_lib.working_copy work [--fresh 05]
+"""The lectures as a student gets them, and her own copy: python -m course_lib.publish.working_copy work [--fresh 05]
 
 A student's page leaves behind what would answer a prediction before she has made it: outputs, the instructor's notes, the folds with
 answers. Her copy is made once and kept. Digests of what she was handed say later which pages she has changed: those stay as they are,
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from course_lib import notebooks
+from course_lib.publish import notebooks
 
 HANDED_OUT = ".handed_out.json"  # in the student's folder: lecture -> digest of the page as it was handed out
 IN_THE_ORIGINAL = "The answers are in the original of this page: `make edit` opens it."
@@ -132,7 +132,8 @@ def _write(path: Path, text: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m course_lib.working_copy", description="Make or renew a student's own copy of the lectures."
+        prog="python -m course_lib.publish.working_copy",
+        description="Make or renew a student's own copy of the lectures.",
     )
     parser.add_argument("folder", type=Path, help="where it lies")
     parser.add_argument(

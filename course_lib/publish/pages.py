@@ -1,4 +1,4 @@
-"""Writes each lecture as a static page: python -m course_lib.pages [--out site] [notebooks/01_….ipynb …]
+"""Writes each lecture as a static page: python -m course_lib.publish.pages [--out site] [notebooks/01_….ipynb …]
 
 A page is one file; with the fonts in assets it looks the same everywhere. Its clickable pictures work from file://, without a kernel
 and without a network; formulas are MathML; figures under sliders show their saved picture. Outputs are those saved in the notebook; a
@@ -23,7 +23,7 @@ from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from pygments.formatters import HtmlFormatter
 
-from course_lib import ledger, notebooks, web
+from course_lib.publish import ledger, notebooks, web
 from course_lib.widgets.clickable import styles
 
 SITE = notebooks.NOTEBOOKS.parent / "site"
@@ -195,7 +195,7 @@ def arguments(prog: str, description: str) -> argparse.Namespace:
 
 
 def main() -> int:
-    options = arguments("python -m course_lib.pages", "Write the lectures as static pages.")
+    options = arguments("python -m course_lib.publish.pages", "Write the lectures as static pages.")
     write(options.paths or notebooks.lectures(), options.out, ".html", lambda path: page(path, fonts=True))
     return 0
 

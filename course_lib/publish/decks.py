@@ -1,4 +1,4 @@
-"""Writes each lecture as reveal.js slides: python -m course_lib.decks [--out site] [notebooks/01_….ipynb …]
+"""Writes each lecture as reveal.js slides: python -m course_lib.publish.decks [--out site] [notebooks/01_….ipynb …]
 
 They work from file://, without a kernel and without a network: clickable pictures are alive, figures under sliders show their saved
 picture. S opens the speaker's view with the notes.
@@ -12,7 +12,7 @@ from typing import Any
 
 import nbformat
 
-from course_lib import notebooks, pages, slides
+from course_lib.publish import notebooks, pages, slides
 
 _STYLE = """
 body { background: #fff; color: #111; }
@@ -82,7 +82,7 @@ def _cell(cell: Any, kind: str) -> str:
 
 
 def main() -> int:
-    options = pages.arguments("python -m course_lib.decks", "Write the lectures as reveal.js slides.")
+    options = pages.arguments("python -m course_lib.publish.decks", "Write the lectures as reveal.js slides.")
     pages.write(options.paths or notebooks.lectures(), options.out, ".slides.html", deck)
     return 0
 

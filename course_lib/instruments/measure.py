@@ -1,4 +1,4 @@
-"""Error against an oracle, memory, and time; a progress bar for those who wait. Records of it: ``course_lib.records``."""
+"""Error against an oracle, memory, and time; a progress bar for those who wait. Records of it: ``course_lib.recordings.records``."""
 
 import math
 import random

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from course_lib import checks, runtime
-from course_lib.cost import Traffic
+from course_lib.model.cost import Traffic
 
 # Arguments of our kernels are named after the papers' matrices: q_ptr is Q. Vectors keep their small letters.
 _MATRICES = set("abckopqsv")
@@ -197,7 +197,7 @@ def _listen(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
     if version("triton").startswith("3.6"):
         raise runtime.KernelsUnavailableError(
             f"counting bytes needs Triton's interpreter of 3.7 or later; {version('triton')} is installed, whose "
-            "interpreter fails on loops with a runtime bound (its compiler is fine). Pass shapes to course_lib.cost instead."
+            "interpreter fails on loops with a runtime bound (its compiler is fine). Pass shapes to course_lib.model.cost instead."
         )
     if runtime.lane() == "GPU":
         return _in_child(launcher, args, kwargs)
@@ -233,7 +233,9 @@ def _in_child(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
         question.write_bytes(call)
         environment = os.environ | {"TRITON_INTERPRET": "1"}
         subprocess.run(
-            [sys.executable, "-m", "course_lib.traffic", str(question), str(answer)], env=environment, check=True
+            [sys.executable, "-m", "course_lib.instruments.traffic", str(question), str(answer)],
+            env=environment,
+            check=True,
         )
         result = pickle.loads(answer.read_bytes())
     if isinstance(result, Exception):
@@ -242,8 +244,8 @@ def _in_child(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 
 
 def _child(question: Path, answer: Path) -> None:
-    # Imported by its own name, so that what is pickled belongs to course_lib.traffic and not to __main__.
-    from course_lib import traffic as library
+    # Imported by its own name, so that what is pickled belongs to course_lib.instruments.traffic and not to __main__.
+    from course_lib.instruments import traffic as library
 
     launcher, args, kwargs = pickle.loads(question.read_bytes())
     try:

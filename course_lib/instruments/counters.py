@@ -1,6 +1,6 @@
 """What the GPU itself counted: bytes at L1, L2 and DRAM, busy units, of each kernel of one call, read by Nsight Compute (ncu).
 
-    python -m course_lib.counters V2 16 4096 64      # runs one case; ncu around it reads the counters
+    python -m course_lib.instruments.counters V2 16 4096 64      # runs one case; ncu around it reads the counters
 
 Needs a CUDA GPU, ``ncu`` on the path, and the right to read counters. Clocks are left as they are found; caches are
 flushed before each kernel.
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from course_lib import checks
-from course_lib.peers import plain_attention
+from course_lib.instruments.peers import plain_attention
 
 SECTOR = 32  # bytes; L1 and L2 count in sectors
 # name in a recording: (metric of ncu, factor to bytes, seconds, a fraction or a count)
@@ -95,7 +95,7 @@ def counters(
     command = ["ncu", "--csv", "--print-units=base", "--clock-control=none", "--cache-control=all"]
     wanted = METRICS | (STALLS if stalls else {})
     command += ["--profile-from-start=off", "--metrics=" + ",".join(metric for metric, _ in wanted.values())]
-    command += [sys.executable, "-m", "course_lib.counters", case, *map(str, (heads, n, d, num_stages))]
+    command += [sys.executable, "-m", "course_lib.instruments.counters", case, *map(str, (heads, n, d, num_stages))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = parse(done.stdout)
     if done.returncode != 0 or not rows:

@@ -1,4 +1,4 @@
-"""Opens a lecture as slides with live widgets in JupyterLab: python -m course_lib.present 05
+"""Opens a lecture as slides with live widgets in JupyterLab: python -m course_lib.publish.present 05
 
 The lecture is a copy: what is run, typed or broken in front of a class does not touch the course.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 
-from course_lib import notebooks, slides
+from course_lib.publish import notebooks, slides
 
 # A projector shows 1280×720 or a multiple of it; the browser scales. These sizes are read from the back of a room.
 SETTINGS = {

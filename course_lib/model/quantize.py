@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from course_lib import checks
-from course_lib.formats import format_of, rounded
+from course_lib.model.formats import format_of, rounded
 
 SCALES = ("tensor", "block", "row")
 FORMATS = ("e4m3", "e5m2", "int8")

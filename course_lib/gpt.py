@@ -7,7 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from course_lib import checks, measure
+from course_lib import checks
+from course_lib.instruments import measure
 
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]  # causal, [B, H, N, D] each
 

@@ -1,7 +1,7 @@
 """What static pages and slides need in a browser, from npm packages whose versions and checksums package-lock.json holds.
 
-python -m course_lib.web            # fetches them into node_modules, once
-python -m course_lib.web deploy     # the same for another folder with a package-lock.json
+python -m course_lib.publish.web            # fetches them into node_modules, once
+python -m course_lib.publish.web deploy     # the same for another folder with a package-lock.json
 """
 
 import os
@@ -57,7 +57,7 @@ def copy_assets(site: Path) -> None:
     """Put fonts and scripts into ``site/assets``. Raises FileNotFoundError if they were not fetched."""
     if not MODULES.is_dir():
         raise FileNotFoundError(
-            "the web packages are missing: run python -m course_lib.web (make pages and make slides do)"
+            "the web packages are missing: run python -m course_lib.publish.web (make pages and make slides do)"
         )
     assets = site / "assets"
     assets.mkdir(parents=True, exist_ok=True)

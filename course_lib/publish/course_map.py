@@ -1,11 +1,13 @@
-"""Draws the map of the course that the README shows: python -m course_lib.course_map"""
+"""Draws the map of the course that the README shows: python -m course_lib.publish.course_map"""
 
 from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from course_lib import notebooks, plots, style
+from course_lib import plots
+from course_lib.publish import notebooks
+from course_lib.show import style
 
 PATH = notebooks.NOTEBOOKS / "course_map.svg"
 

@@ -1,4 +1,4 @@
-"""Closed forms: floating-point operations and HBM bytes. What they come to in seconds on a GPU: ``course_lib.roofline``.
+"""Closed forms: floating-point operations and HBM bytes. What they come to in seconds on a GPU: ``course_lib.model.roofline``.
 
 Bytes are exact for the loop nests of ``course_lib.algorithms``, per tensor and to the byte: tests hold them equal to
 what the simulated memory counts. Shapes: Q [n, d], K [n_k, d], V [n_k, d_v], O [n, d_v], one head; n_k = n and

@@ -2,7 +2,7 @@
 
     inspect(flash_online, matrix(1024, 64), matrix(1024, 64), matrix(1024, 64), block_m=128, arch=90)
 
-The launcher runs in a process of its own (forge.py) in which every kernel launch is caught and compiled for sm_80 or sm_90 instead of
+The launcher runs in a process of its own (fork_server.py) in which every kernel launch is caught and compiled for sm_80 or sm_90 instead of
 run. Only shapes and dtypes matter, so the tensors may be on the meta device: ``matrix`` makes one. Answers are cached.
 """
 
@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course_lib import assembly, checks, data, forge, measure, runtime
-from course_lib.assembly import CompileError
+from course_lib import checks, data, runtime
+from course_lib.instruments import assembly, fork_server, measure
+from course_lib.instruments.assembly import CompileError
 
 ARCHITECTURES = {80: "A100", 90: "H100 and H200"}
 
@@ -176,8 +177,8 @@ def _compile_in_child(call: tuple[Callable[..., Any], Sequence[Any], dict[str, A
     plain = launcher, [_meta(x) for x in args], {k: _meta(x) for k, x in kwargs.items()}
     environment = os.environ | {"TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": "", "TRITON_DUMP_PTXAS_LOG": "1"}
     try:
-        return forge.result(_child, pickle.dumps(plain), arch, environment=environment)
-    except forge.ForgeError as error:
+        return fork_server.result(_child, pickle.dumps(plain), arch, environment=environment)
+    except fork_server.ForgeError as error:
         raise CompileError(str(error)) from None
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import nbformat
 
-from course_lib import data, notebooks
+from course_lib import data
+from course_lib.publish import notebooks
 
 
 class Entry(NamedTuple):

@@ -11,7 +11,7 @@ from IPython.display import Markdown
 
 from course_lib import checks
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def source(thing: Callable[..., Any]) -> Markdown:

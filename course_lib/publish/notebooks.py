@@ -1,6 +1,6 @@
 """Executes the lectures and writes their outputs back, so that a second run changes nothing.
 
-    python -m course_lib.notebooks [--fresh] [notebooks/01_….ipynb …]
+    python -m course_lib.publish.notebooks [--fresh] [notebooks/01_….ipynb …]
 
 Cells tagged 'measured' show times of the machine that ran them: their outputs are kept as they are while their source
 is unchanged, unless --fresh is given. Live widgets are replaced by their picture, so that a page reads without a kernel.
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _PROGRESS_BAR = re.compile(r"\d+%\|")
 
@@ -158,7 +158,7 @@ def _clean(output: Any, number: int) -> Any:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m course_lib.notebooks", description="Execute lectures and refresh their outputs."
+        prog="python -m course_lib.publish.notebooks", description="Execute lectures and refresh their outputs."
     )
     parser.add_argument("paths", nargs="*", type=Path, help="notebooks (default: all lectures)")
     parser.add_argument("--fresh", action="store_true", help="measure the cells tagged 'measured' anew")

@@ -28,8 +28,8 @@ from typing import Literal, get_args
 import torch
 
 from course_lib import checks
-from course_lib.cost import Flops, Operations, Traffic
-from course_lib.tables import Table
+from course_lib.model.cost import Flops, Operations, Traffic
+from course_lib.show.tables import Table
 
 Op = Literal["load", "store", "tile", "free", "compute"]
 Kind = Literal["matmul", "softmax", "exp", "divide", "rescale"]
@@ -274,7 +274,7 @@ class Memory:
     # --- what happened, all of it read off the trace ---
 
     def traffic(self) -> Traffic:
-        """Bytes loaded and stored so far, per HBM tensor; comparable with the closed forms of ``course_lib.cost``."""
+        """Bytes loaded and stored so far, per HBM tensor; comparable with the closed forms of ``course_lib.model.cost``."""
         return Traffic(reads=self._sum("load"), writes=self._sum("store"))
 
     def flops(self) -> Flops:

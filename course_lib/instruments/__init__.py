@@ -1,0 +1,1 @@
+"""Looking at a kernel: its time, its bytes, its machine code, its counters, its peers."""

@@ -1,0 +1,1 @@
+"""From the notebooks to what is read and presented: outputs, slides, pages, maps."""
