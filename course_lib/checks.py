@@ -158,7 +158,7 @@ def float_tensor(
     return x
 
 
-def same_kind(**tensors: torch.Tensor) -> None:
+def same_dtype_and_device(**tensors: torch.Tensor) -> None:
     """Raise if the tensors differ in dtype or device; the message names the pair."""
     (first_name, first), *others = tensors.items()
     for name, x in others:
@@ -191,7 +191,7 @@ def same_shape(**tensors: torch.Tensor) -> None:
 
 def matmul_shapes(a: torch.Tensor, b: torch.Tensor) -> None:
     """Raise unless a [m, k] and b [k, n] can be multiplied and are of one dtype and device. Reads no values."""
-    same_kind(a=a, b=b)
+    same_dtype_and_device(a=a, b=b)
     if a.shape[1] != b.shape[0]:
         raise ValueError(
             f"a has {a.shape[1]} columns but b has {b.shape[0]} rows; they must be equal: a [m, k], b [k, n]"
@@ -200,7 +200,7 @@ def matmul_shapes(a: torch.Tensor, b: torch.Tensor) -> None:
 
 def attention_shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[int, int, int, int]:
     """Check that q [Nq, d], k [Nk, d] and v [Nk, dv] belong together; return (Nq, Nk, d, dv). Reads no values."""
-    same_kind(q=q, k=k, v=v)
+    same_dtype_and_device(q=q, k=k, v=v)
     if q.shape[1] != k.shape[1]:
         raise ValueError(
             f"q has head dimension {q.shape[1]} but k has {k.shape[1]}; they must be equal: q [Nq, d], k [Nk, d]"
@@ -244,7 +244,7 @@ def causal_mask(causal: Any, causal_offset: Any = 0) -> None:
 
 def grouped_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     """ValueError unless q is [B, H, Nq, D], k and v are [B, Hk, Nk, D], and H is a multiple of Hk; of one dtype and device."""
-    same_kind(q=q, k=k, v=v)
+    same_dtype_and_device(q=q, k=k, v=v)
     same_shape(k=k, v=v)
     (b, h, _, d), (b_k, h_k, _, d_k) = q.shape, k.shape
     if (b, d) != (b_k, d_k) or h_k == 0 or h % h_k:

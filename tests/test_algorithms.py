@@ -145,7 +145,7 @@ def test_bad_attention_input(q, k, v, options, error, message) -> None:
 
 def test_tensors_on_two_devices_are_refused() -> None:
     with pytest.raises(ValueError, match=r"q is on cpu but k is on meta; move one, for example k.to\('cpu'\)"):
-        checks.same_kind(q=Q, k=K.to("meta"))
+        checks.same_dtype_and_device(q=Q, k=K.to("meta"))
 
 
 def test_bad_matmul_and_softmax_input() -> None:

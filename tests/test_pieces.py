@@ -1,4 +1,4 @@
-"""The copy engine, wgmma and a ring of tiles, each alone: what they compute, and what the compiler makes of them."""
+"""TMA, wgmma and a ring of tiles, each alone: what they compute, and what the compiler makes of them."""
 
 import re
 
@@ -27,7 +27,7 @@ def test_what_becomes_of_them() -> None:
         (pieces.ring_sums, (meta(132 * 64 * 2, 64), 4), {}),
     ]
     copy, product, ring = compiled.inspect_all(calls)
-    # The threads load and store nothing: the copy engine brings the tile and takes it away.
+    # The threads load and store nothing: TMA brings the tile and takes it away.
     assert (copy.count("cp.async.bulk.tensor"), copy.count("ld.global"), copy.count("st.global")) == (2, 0, 0)
     assert copy.count("mbarrier.init") == 1
     assert (product.wgmma, product.count("wgmma.mma_async.sync.aligned.m64n64k16")) == (8, 8)  # 128 / 16 steps

@@ -169,7 +169,7 @@ def _start(
         checks.float_tensor(name, x, ndim=2, finite=True)
     checks.float_tensor("L", L, ndim=1, finite=True)
     checks.same_shape(q=q, k=k, v=v, o=o, do=do)
-    checks.same_kind(q=q, k=k, v=v, o=o, do=do)
+    checks.same_dtype_and_device(q=q, k=k, v=v, o=o, do=do)
     if L.shape != q.shape[:1]:
         raise ValueError(f"L has shape {list(L.shape)}; pass [{len(q)}], one log-sum-exp for each query")
     checks.positive_int("block_m", block_m)

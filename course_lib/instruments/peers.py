@@ -18,7 +18,7 @@ def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = Fal
             raise ValueError(
                 f"{name} has shape {list(x.shape)} and q {list(q.shape)}; pass [..., N, d], all before N equal"
             )
-    checks.same_kind(q=q, k=k, v=v)
+    checks.same_dtype_and_device(q=q, k=k, v=v)
     if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise ValueError(
             f"q, k and v have shapes {[list(x.shape) for x in (q, k, v)]}; pass q [..., Nq, d], k [..., Nk, d], v [..., Nk, dv]"

@@ -29,7 +29,7 @@ def attention_options(
             raise TypeError(f"{name} has dtype {x.dtype}; pass floating-point numbers, for example {name}.half()")
         if x.layout != torch.strided:
             raise TypeError(f"{name} has layout {x.layout}; pass a dense tensor, for example {name}.to_dense()")
-    checks.same_kind(q=q, k=k, v=v)
+    checks.same_dtype_and_device(q=q, k=k, v=v)
     if k.shape != v.shape:
         raise ValueError(f"k has shape {list(k.shape)} but v has {list(v.shape)}; pass tensors of one shape")
     if q.shape[0] != k.shape[0]:

@@ -228,7 +228,7 @@ def _prepare(
     """Check the arguments; return (grid, queries for each program, the kernel's constants)."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         checks.float_tensor(name, x, ndim=3, look_inside=False)
-    checks.same_kind(q=q, k=k, v=v)
+    checks.same_dtype_and_device(q=q, k=k, v=v)
     checks.same_shape(q=q, k=k, v=v)
     check_length("q", q.shape[1])
     check_launch(q=q, k=k, v=v)

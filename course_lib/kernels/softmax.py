@@ -107,7 +107,7 @@ def softmax_average(x: torch.Tensor, v: torch.Tensor, block: int = 4096) -> torc
     """
     checks.float_tensor("x", x, ndim=2, look_inside=False)
     checks.float_tensor("v", v, ndim=1, look_inside=False)
-    checks.same_kind(x=x, v=v)
+    checks.same_dtype_and_device(x=x, v=v)
     if v.shape[0] != x.shape[1]:
         raise ValueError(f"x has rows of {x.shape[1]} scores but v has {v.shape[0]} values; pass one value per score")
     check_length("v", len(v))

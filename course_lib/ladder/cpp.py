@@ -181,7 +181,7 @@ def node_gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.
     """
     sizes = _check(q, k, v)
     checks.float_tensor("do", do, ndim=2, look_inside=False)
-    checks.same_kind(q=q, do=do)
+    checks.same_dtype_and_device(q=q, do=do)
     checks.same_shape(q=q, do=do)
     _check_nodes(sizes)
     do = do.contiguous()  # a name of its own: the C++ code gets its address only

@@ -1,8 +1,8 @@
 """A small event simulation of an attention kernel on one SM: who loads, who multiplies, who waits.
 
 One producer loads blocks of K and V into a ring of ``slots``. Consumer warpgroups take each block in turn:
-Q Kᵀ and P V on the SM's tensor cores, softmax on its plain cores. Durations are in any one unit. What it leaves out:
-limits on the plain cores, on memory bandwidth between SMs, and everything inside a product.
+Q Kᵀ and P V on the SM's tensor cores, softmax on its CUDA cores. Durations are in any one unit. What it leaves out:
+limits on the CUDA cores, on memory bandwidth between SMs, and everything inside a product.
 K and V of a block share a slot. Source: FlashAttention-3 (arXiv 2407.08608), sections 3.1 and 3.2, after whose
 figures 1 and 2 the modes are named; its kernel uses ping-pong and overlap together.
 """

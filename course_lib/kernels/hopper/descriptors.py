@@ -1,6 +1,6 @@
 """Rungs 5 and 6, with TMA descriptors: tiles that one thread asks for; a persistent grid with a queue of tiles.
 
-A descriptor holds a tensor's address, shape and strides; the copy engine turns (head, row, column) into addresses, and rows
+A descriptor holds a tensor's address, shape and strides; TMA turns (head, row, column) into addresses, and rows
 beyond the end are zeros. Sources: FlashAttention-3 (arXiv 2407.08608), section 3.1; Hopper tuning guide, "TMA".
 """
 

@@ -58,7 +58,7 @@ def forward(
 
 
 def _aligned(x: torch.Tensor) -> torch.Tensor:
-    return x.clone() if x.data_ptr() % 16 else x  # the copy engine wants addresses that are multiples of 16
+    return x.clone() if x.data_ptr() % 16 else x  # TMA wants addresses that are multiples of 16
 
 
 def _launch(rung: Rung, tensors: list[torch.Tensor], L: torch.Tensor, group: int, causal: bool, offset: int) -> None:
@@ -136,7 +136,7 @@ def rows_aligned(x: torch.Tensor) -> bool:
 
 
 def _strides(x: torch.Tensor) -> list[int]:
-    """The strides as the copy engine wants them: of a dimension of size 1, torch's may be anything."""
+    """The strides as TMA wants them: of a dimension of size 1, torch's may be anything."""
     (b, h, n, row), strides = x.shape, x.stride()
     return [row if b == 1 else strides[0], row if h == 1 else strides[1], row if n == 1 else strides[2], 1]
 
@@ -150,7 +150,7 @@ def _layout(rows: int, cols: int, dtype: torch.dtype) -> Any:
 
 
 def descriptor(x: torch.Tensor, rows: int, cols: int) -> Any:
-    """Tiles of x [B, H, N, D], ``rows`` × ``cols``, for the copy engine: beyond the end of x they hold zeros."""
+    """Tiles of x [B, H, N, D], ``rows`` × ``cols``, for TMA: beyond the end of x they hold zeros."""
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
     return TensorDescriptor(x, list(x.shape), _strides(x), [1, 1, rows, cols], _layout(rows, cols, x.dtype))

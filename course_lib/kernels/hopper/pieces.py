@@ -1,4 +1,4 @@
-"""Hopper's three new things, each in a kernel of its own: the copy engine with an mbarrier, wgmma, a ring of tiles.
+"""Hopper's three new things, each in a kernel of its own: TMA with an mbarrier, wgmma, a ring of tiles.
 
 Gluon is compiled only, so they run on a Hopper GPU; without one, ``compiled.inspect`` shows what becomes of them.
 """
@@ -15,7 +15,7 @@ from course_lib.kernels.launching import check_launch, launch
 
 @gluon.jit
 def tma_kernel(x_desc, y_desc):
-    """One tile of x to shared memory and on to y: the copy engine does both, the threads ask and wait."""
+    """One tile of x to shared memory and on to y: TMA does both, the threads ask and wait."""
     tile = gl.allocate_shared_memory(x_desc.dtype, x_desc.block_type.shape, x_desc.layout)
     arrived = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     mbarrier.init(arrived, count=1)
@@ -102,7 +102,7 @@ def _descriptor(x: torch.Tensor, block: list[int]) -> Any:
 
 
 def tma_copy(x: torch.Tensor) -> torch.Tensor:
-    """A copy of x [N, 64], 16-bit, in tiles of 64 rows, by the copy engine alone; raises TypeError or ValueError."""
+    """A copy of x [N, 64], 16-bit, in tiles of 64 rows, by TMA alone; raises TypeError or ValueError."""
     _check(x=x)
     if x.shape[1] != 64:
         raise ValueError(f"x has {x.shape[1]} columns; pass 64")
@@ -114,7 +114,7 @@ def tma_copy(x: torch.Tensor) -> torch.Tensor:
 def wgmma_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """a [64, K] times bᵀ, b [N, K], 16-bit -> [64, N] in float32; N and K 64 or 128; raises TypeError or ValueError."""
     _check(a=a, b=b)
-    checks.same_kind(a=a, b=b)
+    checks.same_dtype_and_device(a=a, b=b)
     if a.shape[0] != 64 or a.shape[1] != b.shape[1] or not {a.shape[1], b.shape[0]} <= {64, 128}:
         raise ValueError(f"a is {list(a.shape)}, b is {list(b.shape)}; pass [64, K] and [N, K], N and K 64 or 128")
     c = a.new_empty(64, b.shape[0], dtype=torch.float32)

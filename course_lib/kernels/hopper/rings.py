@@ -1,6 +1,6 @@
 """What the warps of a specialised kernel share: a ring of tiles in shared memory, a queue of numbers, turns.
 
-Each is a few mbarriers. An mbarrier counts arrivals (and bytes that the copy engine has promised); when all are there, its
+Each is a few mbarriers. An mbarrier counts arrivals (and bytes that TMA has promised); when all are there, its
 phase flips. A waiting warp names the phase, 0 or 1, that it waits for. Source: FlashAttention-3 (arXiv 2407.08608),
 section 3.1, Algorithms 1 and 2; PTX ISA, "mbarrier".
 """
@@ -21,7 +21,7 @@ def barriers(N: gl.constexpr, ARRIVALS: gl.constexpr):
 class Ring:
     """SLOTS tiles, used in turn: tile n lies in slot n % SLOTS, which is filled and emptied once for each n // SLOTS.
 
-    ``full`` flips when the copy engine has brought all bytes, ``empty`` when every reader has released the slot.
+    ``full`` flips when TMA has brought all bytes, ``empty`` when every reader has released the slot.
     """
 
     tiles: gl.shared_memory_descriptor
@@ -38,7 +38,7 @@ class Ring:
 
     @gluon.jit
     def fill(self, n, desc, at):
-        """Producer: wait until the slot is empty, then ask the copy engine for the block at ``at``."""
+        """Producer: wait until the slot is empty, then ask TMA for the block at ``at``."""
         slot = n % self.SLOTS
         mbarrier.wait(self.empty.index(slot), ((n // self.SLOTS) & 1) ^ 1)  # of a fresh barrier, phase 1 has passed
         mbarrier.expect(self.full.index(slot), desc.block_type.nbytes)

@@ -1,6 +1,6 @@
 """Rungs 7 to 9, in Gluon: warps with different work, two products in flight, warpgroups that take turns.
 
-One warpgroup of 128 threads (the producer; one thread of it) asks the copy engine for tiles; the others (the consumers), each
+One warpgroup of 128 threads (the producer; one thread of it) asks TMA for tiles; the others (the consumers), each
 with 64 rows of Q, multiply and take the softmax. Sources: FlashAttention-3 (arXiv 2407.08608): Algorithm 1 is ``IN_FLIGHT=1``, Algorithm 2,
 where S of the next block is issued before P V of this one, 2; its appendix B.3 is 3. ``PING_PONG`` is in section 3.1.
 """
@@ -281,9 +281,9 @@ def specialised_kernel(
         q2 = make_ring(q_desc, 2, 1)
     queue = make_queue(CONSUMERS)
     # Last: to what is allocated later the compiler would give the place of barriers for which nobody waits (where there is
-    # no ping-pong), and the copy engine would write into them.
+    # no ping-pong), and TMA would write into them.
     turns = make_turns(CONSUMERS)
-    fence_async_shared()  # the copy engine sees the barriers
+    fence_async_shared()  # TMA sees the barriers
     mine = (k_ring, v_ring, queue, turns, o_desc, L_ptr, per_batch, n_q, n_k, offset, scale)
     asked = (k_ring, v_ring, queue, counter_ptr, blocks, heads, per_batch, group, at_once, n_k, offset)
     if CONSUMERS == 2:
