@@ -1,7 +1,7 @@
 """course_lib: the library that the FlashAttention lectures are built on.
 
 Start with ``course_lib.runtime.setup()``. Importing this package imports neither torch nor triton, so that
-the lane (GPU or interpreter) can still be chosen.
+the mode (GPU or interpreter) can still be chosen.
 """
 
 import importlib.abc

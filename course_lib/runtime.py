@@ -1,7 +1,7 @@
-"""Which lane this machine is on, decided before triton is imported.
+"""Which mode this machine is in, decided before triton is imported.
 
-- the GPU lane: Triton compiles the kernels and they run on the CUDA device;
-- the interpreter lane: Triton's interpreter runs the same kernels on the CPU (slow; sizes up to N = 1024);
+- GPU mode: Triton compiles the kernels and they run on the CUDA device;
+- interpreter mode: Triton's interpreter runs the same kernels on the CPU (slow; sizes up to N = 1024);
 - no kernels: triton is not installed (it has no wheels for macOS and Windows). Everything that needs no kernel works.
 
 Set the environment variable TRITON_INTERPRET=1 to choose the interpreter on a machine that has a GPU.
@@ -21,10 +21,10 @@ import torch
 
 from course_lib import checks
 
-Lane = Literal["GPU", "interpreter", "no kernels"]
+Mode = Literal["GPU", "interpreter", "no kernels"]
 
 TOO_EARLY = (
-    "triton was imported before course_lib chose the interpreter lane, so its kernels would look for a GPU that is not there.\n"
+    "triton was imported before course_lib chose interpreter mode, so its kernels would look for a GPU that is not there.\n"
     "Restart the kernel (Kernel > Restart) and make this the first cell:\n\n"
     "    from course_lib.runtime import setup\n"
     "    setup()"
@@ -40,23 +40,23 @@ class KernelsUnavailableError(RuntimeError):
     """A kernel was asked for on a machine without Triton; the message says what to do."""
 
 
-class LaneError(RuntimeError):
-    """Triton was imported too early, on the wrong lane; the message says what to put first."""
+class ModeError(RuntimeError):
+    """Triton was imported too early, in the wrong mode; the message says what to put first."""
 
 
 class Runtime(NamedTuple):
     """What ``setup()`` found; its text is what the first cell of each lecture prints."""
 
-    lane: Lane
+    mode: Mode
     device: str
     versions: dict[str, str]
 
     def __repr__(self) -> str:
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
-        return f"lane: {self.lane} ({_LANE_TEXT[self.lane]})\ndevice: {self.device}\nversions: {versions}"
+        return f"mode: {self.mode} ({_MODE_TEXT[self.mode]})\ndevice: {self.device}\nversions: {versions}"
 
 
-_LANE_TEXT = {
+_MODE_TEXT = {
     "GPU": "kernels are compiled and run on the GPU",
     "interpreter": "no GPU needed: Triton's interpreter runs the kernels on the CPU",
     "no kernels": "Triton is not installed; pages without kernels work",
@@ -64,10 +64,10 @@ _LANE_TEXT = {
 
 
 @functools.cache
-def lane() -> Lane:
-    """The lane of this process: decided at the first call, the same ever after.
+def mode() -> Mode:
+    """The mode of this process: decided at the first call, the same ever after.
 
-    Raises LaneError if triton was imported before, on a lane that cannot work here.
+    Raises ModeError if triton was imported before, in a mode that cannot work here.
     """
     if importlib.util.find_spec("triton") is None:
         return "no kernels"
@@ -75,7 +75,7 @@ def lane() -> Lane:
     if torch.cuda.is_available() and not wants_interpreter:
         return "GPU"
     if "triton" in sys.modules and not _imported_for_interpreter():
-        raise LaneError(TOO_EARLY)
+        raise ModeError(TOO_EARLY)
     os.environ["TRITON_INTERPRET"] = "1"
     return "interpreter"
 
@@ -91,8 +91,8 @@ def _imported_for_interpreter() -> bool:
 
 
 def device() -> torch.device:
-    """Where kernels and their tensors live on this lane."""
-    return torch.device("cuda" if lane() == "GPU" else "cpu")
+    """Where kernels and their tensors live in this mode."""
+    return torch.device("cuda" if mode() == "GPU" else "cpu")
 
 
 @functools.cache
@@ -105,7 +105,7 @@ def architecture(device: torch.device | None = None) -> int:
 @functools.cache
 def multiprocessors(device: torch.device | None = None) -> int:
     """The number of SMs of the GPU; 132, an H200's, where there is none."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if lane() == "GPU" else 132
+    return torch.cuda.get_device_properties(device).multi_processor_count if mode() == "GPU" else 132
 
 
 def cache_folder() -> Path:
@@ -114,15 +114,15 @@ def cache_folder() -> Path:
 
 
 def require_kernels() -> None:
-    """Raise KernelsUnavailableError, with what to do, where Triton is missing; choose the lane otherwise."""
-    if lane() == "no kernels":
+    """Raise KernelsUnavailableError, with what to do, where Triton is missing; choose the mode otherwise."""
+    if mode() == "no kernels":
         raise KernelsUnavailableError(NO_TRITON.format(system=platform.system()))
 
 
 def setup(seed: int = 0) -> Runtime:
-    """Choose the lane, seed Python's and torch's random numbers, set the figures' style; the first cell of a lecture."""
+    """Choose the mode, seed Python's and torch's random numbers, set the figures' style; the first cell of a lecture."""
     checks.whole("seed", seed, 0, most=2**31 - 1)
-    chosen = lane()
+    chosen = mode()
     random.seed(seed)
     torch.manual_seed(seed)
     # Imported here: style loads matplotlib, which a plain `import course_lib.runtime` should not cost.

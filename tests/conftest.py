@@ -29,12 +29,12 @@ def seeded() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Kernel tests are skipped where there is no Triton, unless that has to be a failure.
 
-    COURSE_REQUIRE_GPU=1 (`make test-gpu`) wants the GPU lane; COURSE_REQUIRE_KERNELS=1 (`.ci/run`) wants any with kernels.
+    COURSE_REQUIRE_GPU=1 (`make test-gpu`) wants GPU mode; COURSE_REQUIRE_KERNELS=1 (`.ci/run`) wants any with kernels.
     """
-    lane = runtime.lane()
-    if os.environ.get("COURSE_REQUIRE_GPU") == "1" and lane != "GPU":
-        raise pytest.UsageError(f"COURSE_REQUIRE_GPU is set, but this machine is on the lane: {lane}")
-    if lane == "no kernels":
+    mode = runtime.mode()
+    if os.environ.get("COURSE_REQUIRE_GPU") == "1" and mode != "GPU":
+        raise pytest.UsageError(f"COURSE_REQUIRE_GPU is set, but this machine is in the mode: {mode}")
+    if mode == "no kernels":
         if os.environ.get("COURSE_REQUIRE_KERNELS") == "1":
             raise pytest.UsageError("COURSE_REQUIRE_KERNELS is set, but Triton is not installed")
         for item in items:

@@ -14,7 +14,7 @@ from course_lib import runtime
 from course_lib.exercises import exercises
 from course_lib.exercises.checking import check_exercise
 
-pytestmark = pytest.mark.skipif(runtime.lane() != "interpreter", reason="exercises run in Triton's interpreter")
+pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 FILES = sorted(path.stem for path in (Path(__file__).parent / "answers").glob("*.py"))
 
 

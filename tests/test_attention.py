@@ -11,7 +11,7 @@ from course_lib.attention import attention
 from course_lib.instruments import measure
 
 pytestmark = pytest.mark.kernel
-DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
+DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
 DTYPES = [torch.float32, torch.float16] + ([torch.bfloat16] if GPU else [])
 FLOOR = {torch.float32: 4e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 HEADS = [(1, 1, 1), (2, 4, 4) if GPU else (1, 2, 2), (2, 4, 1)]  # batch, heads of q, heads of k and v

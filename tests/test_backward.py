@@ -77,7 +77,7 @@ def test_bad_input(algorithm) -> None:
 
 @pytest.mark.kernel
 @COUNTS
-@pytest.mark.skipif(runtime.lane() == "GPU", reason="counted with the blocks of the interpreter lane")
+@pytest.mark.skipif(runtime.mode() == "GPU", reason="counted with the blocks of interpreter mode")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("n", "d"), [(64, 16), (100, 32), (129, 40)])
 def test_attention_moves_what_the_formulas_say(n, d, causal) -> None:

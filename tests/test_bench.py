@@ -10,7 +10,7 @@ from course_lib.instruments import measure
 from course_lib.recordings import bench, bench_host, host
 
 RECORD = data.measured("nvidia-h200", "forward_ladder")
-HOPPER = runtime.lane() == "GPU" and runtime.architecture() == 90
+HOPPER = runtime.mode() == "GPU" and runtime.architecture() == 90
 
 
 def test_the_readme_shows_the_record() -> None:
@@ -67,7 +67,7 @@ def test_a_readme_without_a_place_for_the_table(monkeypatch, tmp_path) -> None:
 
 
 @pytest.mark.kernel
-@pytest.mark.skipif(runtime.lane() != "GPU", reason="CUDA graphs")
+@pytest.mark.skipif(runtime.mode() != "GPU", reason="CUDA graphs")
 def test_turns_time_each_call() -> None:
     import torch
 
@@ -91,7 +91,7 @@ def test_the_climb_marks_a_gain_that_one_kernel_timed_twice_has_too_and_gives_at
     assert words == "attention(): 1.03 × cuDNN, 40% of the peak"
 
 
-@pytest.mark.skipif(runtime.lane() == "GPU", reason="this GPU would be measured")
+@pytest.mark.skipif(runtime.mode() == "GPU", reason="this GPU would be measured")
 def test_the_host_s_share_without_a_gpu(capsys) -> None:
     assert bench_host.main() == 1
     assert "needs a CUDA GPU" in capsys.readouterr().err

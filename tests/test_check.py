@@ -17,7 +17,7 @@ from course_lib.exercises.checking import shown
 from course_lib.exercises.differences import differs
 from course_lib.exercises.forked_process import Failure, outcomes
 
-pytestmark = pytest.mark.skipif(runtime.lane() != "interpreter", reason="exercises run in Triton's interpreter")
+pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 ALL = list(exercises().values())
 
 

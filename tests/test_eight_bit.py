@@ -1,4 +1,4 @@
-"""The 8-bit kernels: operands against brute force, O and L against float64, on every lane; the Hopper kernel on a GPU."""
+"""The 8-bit kernels: operands against brute force, O and L against float64, in every mode; the Hopper kernel on a GPU."""
 
 import math
 
@@ -12,8 +12,8 @@ from course_lib.kernels import eight_bit, operands, tl, triton
 from course_lib.kernels.launching import launch
 from course_lib.model import formats, quantize
 
-pytestmark = [pytest.mark.kernel, pytest.mark.skipif(runtime.lane() == "no kernels", reason="needs Triton")]
-HOPPER = runtime.lane() == "GPU" and runtime.architecture(runtime.device()) == 90
+pytestmark = [pytest.mark.kernel, pytest.mark.skipif(runtime.mode() == "no kernels", reason="needs Triton")]
+HOPPER = runtime.mode() == "GPU" and runtime.architecture(runtime.device()) == 90
 KERNELS = ("Triton", "Hopper") if HOPPER else ("Triton",)
 DTYPE = torch.bfloat16 if HOPPER else torch.float32
 

@@ -45,7 +45,7 @@ def explorers_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Explorer]:
 def timed_once(call: Callable[[], object], *_: object, **__: object) -> measure.Timing:
     """In place of ``measure.seconds``: it matters that a call runs at every setting; one program of a kernel shows that."""
     with pytest.MonkeyPatch.context() as patch:
-        if runtime.lane() == "interpreter":
+        if runtime.mode() == "interpreter":
             from triton.runtime.interpreter import GridExecutor
 
             patch.setattr(GridExecutor, "grid", property(lambda _: (1,), lambda *_: None), raising=False)

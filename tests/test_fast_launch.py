@@ -12,7 +12,7 @@ from course_lib.attention import attention
 from course_lib.kernels import fast_launch
 
 pytestmark = pytest.mark.kernel
-DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
+DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
 needs_gpu = pytest.mark.skipif(not GPU, reason="the interpreter launches nothing")
 # Shapes of the portable kernels and, on a Hopper GPU, of the specialised one, whose programs count tiles.
 SHAPES = [(2, 4, 100, 40), (2, 32, 1000, 128), (4, 64, 1000, 64)]

@@ -18,7 +18,7 @@ from course_lib.exercises import cells, exercises, fresh_process, functions, gra
 from course_lib.exercises.bundle import write_bundle
 from course_lib.exercises.definitions import definitions
 
-pytestmark = pytest.mark.skipif(runtime.lane() != "interpreter", reason="exercises run in Triton's interpreter")
+pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 HEAD = "def online_update(m, l, x):\n    "
 RIGHT = "new = max(m, float(x.max())); return new, l * math.exp(m - new) + float(torch.exp(x - new).sum())"
 KINDS = {
@@ -207,7 +207,7 @@ def test_no_memory_no_end() -> None:
 
 def test_on_a_gpu_the_page_is_read_again_in_another_process(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "p.json"))
-    monkeypatch.setattr(course_exercises.runtime, "lane", lambda: "GPU")
+    monkeypatch.setattr(course_exercises.runtime, "mode", lambda: "GPU")
     page = ["", "import math\nimport torch", HEAD + RIGHT]
     space, _ = definitions(page, ["online_update"])
     shell = SimpleNamespace(history_manager=SimpleNamespace(input_hist_parsed=page))

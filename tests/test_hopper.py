@@ -10,7 +10,7 @@ from course_lib.instruments import compiled, measure
 from course_lib.kernels.hopper import RUNGS, THREE_PRODUCTS, Tiling, forward, launch_specialised
 
 pytestmark = pytest.mark.kernel
-DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
+DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
 HOPPER = GPU and runtime.architecture() == 90
 HERE = [name for name, rung in RUNGS.items() if HOPPER or not rung.specialised]  # Gluon has no interpreter
 FLOOR = {torch.float32: 4e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}

@@ -14,7 +14,7 @@ from course_lib.kernels.hopper import BACKWARD_TILINGS, backward_refusal, launch
 from course_lib.kernels.hopper.backward_launching import launch_after, launch_before
 
 pytestmark = pytest.mark.kernel
-DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
+DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
 on_hopper = pytest.mark.skipif(not (GPU and runtime.architecture() == 90), reason="a kernel for Hopper")
 FLOOR = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 # Batch, heads of q, heads of k and v, queries, keys.

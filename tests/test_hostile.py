@@ -18,7 +18,7 @@ from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.definitions import definitions
 from course_lib.exercises.forked_process import Outcome, outcomes
 
-pytestmark = pytest.mark.skipif(runtime.lane() != "interpreter", reason="exercises run in Triton's interpreter")
+pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from course_lib.kernels.loop_orders import flash_v2
 
 pytestmark = [
     pytest.mark.kernel,
-    pytest.mark.skipif(runtime.lane() != "interpreter", reason="it is about Triton's interpreter"),
+    pytest.mark.skipif(runtime.mode() != "interpreter", reason="it is about Triton's interpreter"),
 ]
 
 

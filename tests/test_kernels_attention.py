@@ -16,7 +16,7 @@ from course_lib.kernels.online import flash_online
 from course_lib.model import reference
 
 pytestmark = pytest.mark.kernel
-DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
+DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
 LENGTHS = [1, 2, 63, 64, 65, 127, 200, 512, 1024] + ([4096, 16_384] if GPU else [])
 HEADS, BLOCKS = [16, 32, 64, 128], [16, 32, 64, 128]
 # (dtype, how fp32 is multiplied)

@@ -1,4 +1,4 @@
-"""The softmax kernels against the float64 oracle, on whichever lane this machine has."""
+"""The softmax kernels against the float64 oracle, in whichever mode this machine is."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from course_lib.model import reference
 
 pytestmark = pytest.mark.kernel
 DEVICE = runtime.device()
-DTYPES = [torch.float32, torch.float16] + ([torch.bfloat16] if runtime.lane() == "GPU" else [])
+DTYPES = [torch.float32, torch.float16] + ([torch.bfloat16] if runtime.mode() == "GPU" else [])
 # Half a unit in the last place of a probability near 1, and room for float32 sums.
 TOLERANCE = {torch.float32: 2e-6, torch.float16: 5e-4, torch.bfloat16: 4e-3}
 
@@ -110,7 +110,7 @@ def test_a_block_that_does_not_fit_is_said_so(kernel, call, monkeypatch) -> None
 
 
 def test_bf16_is_refused_on_the_interpreter() -> None:
-    if runtime.lane() == "GPU":
+    if runtime.mode() == "GPU":
         online_softmax(torch.ones(2, 8, device=DEVICE, dtype=torch.bfloat16))
     else:
         with pytest.raises(TypeError, match="x is bfloat16, whose arithmetic Triton's interpreter gets wrong"):

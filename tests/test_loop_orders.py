@@ -11,7 +11,7 @@ from course_lib.instruments import compiled, measure, traffic
 from course_lib.kernels.loop_orders import flash_running, flash_v1, flash_v2
 from course_lib.model import cost, reference
 
-DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
+DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
 SIMULATED = {"V1": algorithms.flash_v1, "running": algorithms.flash_running, "V2": algorithms.flash_v2}
 KERNELS = {"V1": flash_v1, "running": flash_running, "V2": lambda *args, **options: flash_v2(*args, **options)[0]}
 

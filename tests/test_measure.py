@@ -92,7 +92,7 @@ def test_peak_memory_counts_what_lives_at_once(call, elements) -> None:
     x = torch.zeros(1000, device=runtime.device())
     expected = 4 * elements
     found = measure.peak_bytes(lambda: call(x))
-    assert found == expected if runtime.lane() != "GPU" else expected <= found <= expected + 6 * 512  # in steps of 512
+    assert found == expected if runtime.mode() != "GPU" else expected <= found <= expected + 6 * 512  # in steps of 512
 
 
 def test_progress_passes_everything_through() -> None:

@@ -14,7 +14,7 @@ from course_lib import runtime
 
 pytestmark = pytest.mark.kernel
 TOOL = shutil.which("compute-sanitizer")
-HOPPER = runtime.lane() == "GPU" and runtime.architecture() == 90
+HOPPER = runtime.mode() == "GPU" and runtime.architecture() == 90
 RUN = """
 import sys, torch
 from course_lib.attention import attention

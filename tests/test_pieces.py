@@ -12,7 +12,7 @@ from course_lib.kernels.hopper import forward, pieces
 
 pytestmark = pytest.mark.kernel
 DEVICE = runtime.device()
-HOPPER = runtime.lane() == "GPU" and runtime.architecture() == 90
+HOPPER = runtime.mode() == "GPU" and runtime.architecture() == 90
 needs_hopper = pytest.mark.skipif(not HOPPER, reason="Gluon has no interpreter")
 
 

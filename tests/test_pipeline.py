@@ -79,7 +79,7 @@ def test_the_still_picture_halves_a_lane_only_where_two_pieces_run_at_once(mode)
 @pytest.mark.browser
 def test_the_page_simulates_as_the_library_does(show) -> None:
     page = show(PipelineTimeline())
-    module = (Path(pipeline.__file__).parent / "widgets" / "js" / "pipeline.js").read_text()
+    module = (Path(pipeline.__file__).parents[1] / "widgets" / "js" / "pipeline.js").read_text()
     page.evaluate(
         """async (text) => { const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
            window.pipeline = await import(url); }""",

@@ -13,7 +13,7 @@ from course_lib.kernels.launching import LONGEST, launch
 from course_lib.kernels.online import flash_online
 
 pytestmark = pytest.mark.kernel
-DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
+DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
 
 
 def far(shape: tuple[int, ...], axis: int, gap: int) -> torch.Tensor:

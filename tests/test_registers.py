@@ -38,7 +38,7 @@ def test_tiles() -> None:
     assert registers.tiles(1, 1, 2, 16) == {"O": 1, "S": 1, "P": 1}  # whole registers, and none takes no place
 
 
-@pytest.mark.skipif(runtime.lane() == "no kernels", reason="no compiler here")
+@pytest.mark.skipif(runtime.mode() == "no kernels", reason="no compiler here")
 def test_what_does_not_fit_spills() -> None:
     """The solver says what the compiler finds: 3 consumers at d = 64 have 160, and two scores and P are 192."""
     import torch

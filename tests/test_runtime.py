@@ -1,4 +1,4 @@
-"""The lanes, each in a fresh process: they are decided once, before triton is imported."""
+"""The modes, each in a fresh process: they are decided once, before triton is imported."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def test_without_a_gpu_the_interpreter_is_chosen_before_triton_is_imported() -> 
     done = run("import sys, course_lib.runtime as r; assert 'triton' not in sys.modules; print(r.setup())")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "lane: interpreter (no GPU needed: Triton's interpreter runs the kernels on the CPU)"
+    assert lines[0] == "mode: interpreter (no GPU needed: Triton's interpreter runs the kernels on the CPU)"
     assert lines[1].startswith("device: CPU")
     assert f"torch {torch.__version__}" in lines[2]
     assert "triton" in lines[2]
@@ -30,7 +30,7 @@ def test_without_a_gpu_the_interpreter_is_chosen_before_triton_is_imported() -> 
 def test_importing_triton_too_early_says_what_to_put_first() -> None:
     done = run("import triton\nfrom course_lib.runtime import setup\nsetup()")
     assert done.returncode != 0
-    assert "triton was imported before course_lib chose the interpreter lane" in done.stderr
+    assert "triton was imported before course_lib chose interpreter mode" in done.stderr
     assert "from course_lib.runtime import setup" in done.stderr
     assert "Restart the kernel" in done.stderr
 
@@ -63,7 +63,7 @@ import torch
 from course_lib import runtime
 from course_lib.model import softmax
 from course_lib.kernels.softmax import online_softmax
-print(runtime.setup().lane, softmax.online([0.0, 0.0]))
+print(runtime.setup().mode, softmax.online([0.0, 0.0]))
 try:
     online_softmax(torch.zeros(1, 4))
 except runtime.KernelsUnavailableError as error:

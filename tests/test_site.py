@@ -107,7 +107,7 @@ def test_fonts_and_scripts_are_pinned_with_checksums() -> None:
 
 def test_without_the_packages_the_message_says_how_to_get_them(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(web, "MODULES", tmp_path / "nothing")
-    with pytest.raises(FileNotFoundError, match=r"run python -m course_lib\.web"):
+    with pytest.raises(FileNotFoundError, match=r"run python -m course_lib\.publish\.web"):
         web.copy_assets(tmp_path)
 
 

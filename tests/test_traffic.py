@@ -15,7 +15,7 @@ from course_lib.kernels.softmax import offline_softmax, online_softmax, softmax_
 from course_lib.model import cost
 
 pytestmark = [pytest.mark.kernel, COUNTS]
-DEVICE, GPU = runtime.device(), runtime.lane() == "GPU"
+DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
 # On a GPU each count starts a child process; a few shapes are enough there.
 SHAPES = [(1, 1, 16), (64, 64, 64), (65, 65, 32), (100, 100, 40), (33, 127, 16), (128, 50, 128)][: 2 if GPU else None]
 
@@ -186,7 +186,7 @@ def test_accesses_through_a_descriptor_are_counted_without_what_lies_outside() -
 def test_the_child_process_of_the_gpu_lane_counts_the_same(monkeypatch) -> None:
     q, k, v = (torch.randn(65, 16) for _ in range(3))
     here = traffic(flash_online, q, k, v, block_m=32, block_n=16)
-    monkeypatch.setattr(runtime, "lane", lambda: "GPU")
+    monkeypatch.setattr(runtime, "mode", lambda: "GPU")
     assert traffic(flash_online, q, k, v, block_m=32, block_n=16) == here
     with pytest.raises(ValueError, match="block_n is 7"):
         traffic(flash_online, q, k, v, block_n=7)

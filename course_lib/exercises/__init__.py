@@ -47,7 +47,7 @@ def check(function: Callable[..., Any]) -> Report:
 
 
 def _checked(exercise: Exercise, function: Callable[..., Any]) -> Report:
-    if runtime.lane() != "GPU":
+    if runtime.mode() != "GPU":
         return check_exercise(exercise, function)
     # A process forked off this one has no GPU and no interpreter either: the page's code is read again in a new one.
     page, own = functions.page_of(function), functions.source_of(function)

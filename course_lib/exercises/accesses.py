@@ -18,13 +18,13 @@ NO_OTHER = "a load with a mask has no other=: what it leaves out is undefined, a
 
 @contextlib.contextmanager
 def watched_memory() -> Iterator[list[str]]:
-    """Make Triton's interpreter as strict as a GPU should be taken to be; on other lanes nothing is changed.
+    """Make Triton's interpreter as strict as a GPU should be taken to be; in other modes nothing is changed.
 
     A load or store outside the kernel's tensors raises OutOfRangeError. What a masked load without ``other`` leaves out is NaN.
     Yields a list in which notes on the latter are collected.
     """
     notes: list[str] = []
-    if runtime.lane() != "interpreter":
+    if runtime.mode() != "interpreter":
         yield notes
         return
     import numpy as np

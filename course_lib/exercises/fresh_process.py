@@ -1,4 +1,4 @@
-"""A new process, with limits on time and memory, in which the exercises have been imported on the interpreter lane."""
+"""A new process, with limits on time and memory, in which the exercises have been imported in interpreter mode."""
 
 import contextlib
 import functools

@@ -13,8 +13,8 @@ class BlockTooLargeError(ValueError):
 
 @contextlib.contextmanager
 def at_most(numbers: int, block: str) -> Iterator[None]:
-    """Inside, a load of more than ``numbers`` numbers raises BlockTooLargeError, which names the ``block``; on other lanes none does."""
-    if runtime.lane() != "interpreter":
+    """Inside, a load of more than ``numbers`` numbers raises BlockTooLargeError, which names the ``block``; in other modes none does."""
+    if runtime.mode() != "interpreter":
         yield
         return
     from triton.runtime import interpreter

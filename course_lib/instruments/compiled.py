@@ -190,7 +190,7 @@ def _meta(x: Any) -> Any:
 
 def _child(question: bytes, arch: int) -> Any:
     # The kernels are to be compiled although no GPU is there, on tensors that hold no numbers.
-    runtime.lane = lambda: "GPU"  # type: ignore[assignment]
+    runtime.mode = lambda: "GPU"  # type: ignore[assignment]
     runtime.device = lambda: torch.device("meta")
     import triton
 

@@ -174,7 +174,7 @@ def traffic(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> Traffic:
 
     Tensors may share memory: bytes are booked on the argument through which the kernel reaches them. An atomic operation
     reads and writes.
-    On the interpreter lane any callable will do. On the GPU lane the call is repeated in a child process, interpreted,
+    In interpreter mode any callable will do. In GPU mode the call is repeated in a child process, interpreted,
     on CPU copies of the tensors; ``launcher`` then has to be a function that can be imported.
     Raises OutOfRangeError, naming the tensor, for an access outside of it; ValueError for a launcher that launches nothing;
     errors of the launcher pass through; KernelsUnavailableError without Triton, or with 3.6, whose interpreter is broken.
@@ -199,7 +199,7 @@ def _listen(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
             f"counting bytes needs Triton's interpreter of 3.7 or later; {version('triton')} is installed, whose "
             "interpreter fails on loops with a runtime bound (its compiler is fine). Pass shapes to course_lib.model.cost instead."
         )
-    if runtime.lane() == "GPU":
+    if runtime.mode() == "GPU":
         return _in_child(launcher, args, kwargs)
     with _listening() as listener:
         try:
@@ -226,7 +226,7 @@ def _in_child(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
             f"launcher is {launcher!r}, which a child process cannot import ({error}); "
-            "on the GPU lane pass a launcher of the library and its arguments, or set TRITON_INTERPRET=1 before the start"
+            "in GPU mode pass a launcher of the library and its arguments, or set TRITON_INTERPRET=1 before the start"
         ) from None
     with tempfile.TemporaryDirectory() as folder:
         question, answer = Path(folder) / "call", Path(folder) / "answer"

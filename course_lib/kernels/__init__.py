@@ -1,4 +1,4 @@
-"""Triton kernels, each with a launcher that checks its arguments (``launching``); the lane is chosen before triton is imported.
+"""Triton kernels, each with a launcher that checks its arguments (``launching``); the mode is chosen before triton is imported.
 
 Kernel modules take ``tl`` and ``triton``, and Gluon's names, from here. Where Triton has no wheels (macOS, Windows) they still import, and
 a launcher raises KernelsUnavailableError, which says what to do.
@@ -22,7 +22,7 @@ class _Missing:
 
 
 def _load(module: str) -> Any:
-    return _Missing() if runtime.lane() == "no kernels" else importlib.import_module(module)
+    return _Missing() if runtime.mode() == "no kernels" else importlib.import_module(module)
 
 
 triton, tl = _load("triton"), _load("triton.language")
@@ -34,7 +34,7 @@ warpgroup_mma, warpgroup_mma_wait = _hopper.warpgroup_mma, _hopper.warpgroup_mma
 LOG2E = tl.constexpr(math.log2(math.e))
 aggregate = tl.core._aggregate  # the public name is still missing in 3.6 to 3.7
 
-if runtime.lane() == "interpreter":
+if runtime.mode() == "interpreter":
     from course_lib.kernels.interpreter import speed_up
 
     speed_up()

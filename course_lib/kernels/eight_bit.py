@@ -95,7 +95,7 @@ def forward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(o [B, H, Nq, D] in the dtype of what was quantised, L [B, H, Nq] in float32); scale 1/√D.
 
-    ``kernel``: 'Hopper' (Gluon; a Hopper GPU, D = 64 or 128, permuted operands, 16-bit O), 'Triton' (every lane), or the first that
+    ``kernel``: 'Hopper' (Gluon; a Hopper GPU, D = 64 or 128, permuted operands, 16-bit O), 'Triton' (every mode), or the first that
     can. ``causal``: query i sees keys up to i + causal_offset; a query that sees none gets 0 and -inf. A head's V shares one range:
     where its blocks differ by more than 2^16, weights on the small ones become 0. ``apart=False``, of the Triton kernel: P V of all
     blocks is summed on the tensor cores, which lose small addends (lecture 11). Raises TypeError or ValueError before any launch.
@@ -158,7 +158,7 @@ def _check_call(
 
 def _refusal(dtype: torch.dtype, d: int, permuted: bool, device: torch.device) -> str:
     """Why the Hopper kernel cannot take such operands on this GPU; '' if it can."""
-    if runtime.lane() != "GPU" or runtime.architecture(device) != 90:
+    if runtime.mode() != "GPU" or runtime.architecture(device) != 90:
         return "it needs a Hopper GPU (H100, H200)"
     if dtype == torch.float32:
         return "its O has 16 bits and q was float32"

@@ -55,7 +55,7 @@ def _clock_kernel(zero_ptr, out_ptr, ASM: tl.constexpr, THREADS: tl.constexpr):
 
 def cycles(asm: str, warps: int) -> int:
     """Clock cycles between the two readings, the longest of all warps of one block; the second run, so that code is cached."""
-    if runtime.lane() != "GPU":
+    if runtime.mode() != "GPU":
         raise RuntimeError("clock cycles are counted by a GPU; this machine has none")
     zero, out = (torch.zeros(32 * warps, dtype=torch.int32, device="cuda") for _ in range(2))
     launch: Callable[..., object] = _clock_kernel[(1,)]

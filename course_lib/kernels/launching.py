@@ -11,7 +11,7 @@ from course_lib.kernels import fast_launch, triton
 
 
 def check_launch(**tensors: torch.Tensor) -> None:
-    """Raise, before any launch, for what a kernel cannot take on this lane.
+    """Raise, before any launch, for what a kernel cannot take in this mode.
 
     KernelsUnavailableError without Triton; ValueError for another device or a last dimension that is not contiguous;
     TypeError for a dtype other than float32, float16 and bfloat16, and for bfloat16 in the interpreter.
@@ -26,7 +26,7 @@ def check_launch(**tensors: torch.Tensor) -> None:
             raise ValueError(
                 f"{name} has strides {list(x.stride())}; its last dimension must be contiguous: pass {name}.contiguous()"
             )
-        if x.dtype == torch.bfloat16 and runtime.lane() == "interpreter":
+        if x.dtype == torch.bfloat16 and runtime.mode() == "interpreter":
             raise TypeError(
                 f"{name} is bfloat16, whose arithmetic Triton's interpreter gets wrong without a word; pass {name}.float() or {name}.half()"
             )

@@ -47,7 +47,7 @@ class Operands(NamedTuple):
     permuted: bool
 
 
-_INTERPRETED = tl.constexpr(runtime.lane() == "interpreter")
+_INTERPRETED = tl.constexpr(runtime.mode() == "interpreter")
 
 
 @triton.jit
@@ -120,7 +120,7 @@ def check_input(name: str, x: torch.Tensor) -> None:
     checks.float_tensor(name, x, ndim=4, look_inside=False)
     check_launch(**{name: x})
     checks.one_of(f"the head size of {name}", x.shape[3], SIZES)
-    if runtime.lane() == "GPU" and runtime.architecture(x.device) < 89:
+    if runtime.mode() == "GPU" and runtime.architecture(x.device) < 89:
         raise ValueError(f"{name} is on a GPU without 8-bit tensor cores; they came with compute capability 8.9")
     if (x.shape[2] + K_BLOCK) * x.shape[3] >= 2**31:
         raise ValueError(f"{name} has {x.shape[2]:,} rows; the kernels count elements of a head in 32 bits")

@@ -104,8 +104,8 @@ def _why_no_cpp() -> str:
 def rungs() -> dict[str, Rung]:
     """All rungs by name, lowest first; the GPU's are there if there is one, and Triton's run in its interpreter otherwise."""
     no_cpp = _why_no_cpp()
-    no_kernels = "Triton is not installed" if runtime.lane() == "no kernels" else ""
-    gpu = runtime.lane() == "GPU"
+    no_kernels = "Triton is not installed" if runtime.mode() == "no kernels" else ""
+    gpu = runtime.mode() == "GPU"
     doubles = partial(_on, "cpu", torch.float64)
     singles = partial(_on, runtime.device(), torch.float32)
     how = "" if gpu else ", interpreted"

@@ -11,7 +11,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m course_lib.recordings", description="Re-run the course's recorded measurements on this machine."
     )
-    known = RECORDINGS if runtime.lane() == "GPU" else WITHOUT_GPU
+    known = RECORDINGS if runtime.mode() == "GPU" else WITHOUT_GPU
     parser.add_argument(
         "names", nargs="*", metavar="name", help=f"which (default: all that can run here): {', '.join(known)}"
     )
@@ -21,7 +21,7 @@ def main() -> int:
             parser.error(f"{name!r} is not a recording; choose from {', '.join(RECORDINGS)}")
     if needs_gpu := [name for name in names if name not in known]:
         print(
-            f"{', '.join(needs_gpu)}: needs a CUDA GPU; this machine is on the lane: {runtime.lane()}", file=sys.stderr
+            f"{', '.join(needs_gpu)}: needs a CUDA GPU; this machine is in the mode: {runtime.mode()}", file=sys.stderr
         )
         return 1
     for name in names:

@@ -104,7 +104,7 @@ def main() -> int:
     )
     parser.add_argument("--readme", action="store_true", help="only write the README's table from the record")
     if not parser.parse_args().readme:
-        if runtime.lane() != "GPU" or runtime.architecture() != 90:
+        if runtime.mode() != "GPU" or runtime.architecture() != 90:
             print("make bench needs a Hopper GPU (H100, H200): the last rungs are made for it", file=sys.stderr)
             return 1
         records.record(RECORD, forward_ladder(), command="make bench")

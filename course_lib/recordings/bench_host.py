@@ -8,7 +8,7 @@ from course_lib.recordings.host import attention_host, table
 
 
 def main() -> int:
-    if runtime.lane() != "GPU":
+    if runtime.mode() != "GPU":
         print("make bench-host needs a CUDA GPU: without one nothing is launched", file=sys.stderr)
         return 1
     rows = attention_host()

@@ -67,7 +67,7 @@ def _launch(rung: Rung, tensors: list[torch.Tensor], L: torch.Tensor, group: int
     large = int(d > 64)
     block_m, block_n = rung.blocks[large] if q.dtype != torch.float32 else (32, 32)
     before_hopper = (
-        runtime.lane() == "GPU" and runtime.architecture(q.device) < 90
+        runtime.mode() == "GPU" and runtime.architecture(q.device) < 90
     )  # mma.sync takes more registers than wgmma
     options = {
         "num_warps": 8 if before_hopper and large else rung.num_warps[large],
@@ -114,7 +114,7 @@ def heads_at_once(heads: int, k_of_a_head: torch.Tensor, group: int) -> int:
 
 def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str:
     """Why the specialised kernel cannot take these [B, H, N, D] tensors on this GPU; '' if it can."""
-    if runtime.lane() != "GPU" or runtime.architecture(q.device) != 90:
+    if runtime.mode() != "GPU" or runtime.architecture(q.device) != 90:
         return "it needs a Hopper GPU (H100, H200)"
     if q.dtype not in (torch.float16, torch.bfloat16):
         return "it needs float16 or bfloat16"

@@ -90,7 +90,7 @@ def _check(**tensors: torch.Tensor) -> None:
             raise ValueError(f"{name} has strides {list(x.stride())}; pass {name}.contiguous()")
         if x.data_ptr() % 16:
             raise ValueError(f"{name} does not start on 16 bytes; pass {name}.clone()")
-    if runtime.lane() != "GPU" or runtime.architecture() != 90:
+    if runtime.mode() != "GPU" or runtime.architecture() != 90:
         raise ValueError(f"{next(iter(tensors))} is on {runtime.device()}; this kernel needs a Hopper GPU (H100, H200)")
 
 

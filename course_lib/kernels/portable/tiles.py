@@ -41,7 +41,7 @@ def blocks_of(kernel: str, q: torch.Tensor, causal: bool) -> Blocks:
     if q.dtype == torch.float32 or block_d > 128:
         block = 32 if block_d <= 64 else 16
         return Blocks(block, block, warps(q.dtype, "ieee", block, block, block_d), 1)
-    if runtime.lane() != "GPU":  # the interpreter pays for each block, not for its size
+    if runtime.mode() != "GPU":  # the interpreter pays for each block, not for its size
         return Blocks(64, 64, 4, 1)
     if runtime.architecture(q.device) // 10 not in (9, 10):  # others have less shared memory
         return Blocks(64, 64 if block_d <= 64 else 32, 4, 2)
