@@ -113,7 +113,7 @@ def test_a_server_ends_with_its_asker() -> None:
 
 
 def test_an_idle_server_ends() -> None:
-    code = "import sys; from course_lib.instruments import fork_server; fork_server.IDLE, sys.argv = 0.2, ["fork_server"]; fork_server._serve()"
+    code = "import sys; from course_lib.instruments import fork_server; fork_server.IDLE, sys.argv = 0.2, ['server']; fork_server._serve()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as server:
         try:
             assert server.wait(timeout=20) == 0
