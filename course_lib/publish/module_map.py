@@ -59,7 +59,7 @@ def about(room: str) -> str:
     """The first sentence of a room's docstring, without markup."""
     path = HOME / f"{room}.py"
     text = ast.get_docstring(ast.parse((path if path.exists() else HOME / room / "__init__.py").read_text("utf-8")))
-    return re.split(r"(?<=[.;:]) ", (text or "").partition("\n")[0].replace("``", ""))[0].rstrip(".;:")
+    return re.split(r"(?<=[.;]) ", (text or "").partition("\n")[0].replace("``", ""))[0].rstrip(".;:")
 
 
 def inside(room: str) -> str:
