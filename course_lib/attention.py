@@ -210,10 +210,4 @@ def _portable_because(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float, softcap: float
 ) -> str:
     """Why the portable kernel serves this call; '' if Hopper's does."""
-    if softcap:
-        return "it has no softcap"
-    if not q.numel() or not k.numel():
-        return "there is nothing to multiply"
-    if scale < 1e-30:  # in fp32 the kernel's scale would be 0, or a denormal number
-        return "it needs a positive scale"
-    return hopper.refusal(q, k, v) or hopper.too_small(q, causal, k.shape[2])
+    return hopper.call_refusal(q, k, v, scale, softcap) or hopper.too_small(q, causal, k.shape[2])

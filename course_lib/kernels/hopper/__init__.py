@@ -9,7 +9,14 @@ from course_lib.kernels.hopper.backward_launching import (
     launch_backward,
     launch_matmuls,
 )
-from course_lib.kernels.hopper.launching import descriptor, forward, heads_at_once, launch_specialised, refusal
+from course_lib.kernels.hopper.launching import (
+    call_refusal,
+    descriptor,
+    forward,
+    heads_at_once,
+    launch_specialised,
+    refusal,
+)
 from course_lib.kernels.hopper.rungs import RUNGS, THREE_PRODUCTS, Rung, Tiling, best, too_small
 
 __all__ = [
@@ -20,6 +27,7 @@ __all__ = [
     "Tiling",
     "backward_refusal",
     "best",
+    "call_refusal",
     "descriptor",
     "forward",
     "heads_at_once",

@@ -8,7 +8,7 @@ import torch
 from course_lib import runtime
 from course_lib.kernels import gl, tl, triton
 from course_lib.kernels.hopper.backward import backward_kernel
-from course_lib.kernels.hopper.launching import _cdiv, descriptor, refusal, rows_aligned
+from course_lib.kernels.hopper.launching import _cdiv, call_refusal, descriptor, rows_aligned
 from course_lib.kernels.launching import launch
 from course_lib.kernels.portable.rows import LENGTHS, _rows
 from course_lib.kernels.portable.tiles import strides_in_units
@@ -84,16 +84,12 @@ def backward_refusal(
     """Why the portable kernels serve this backward pass; '' if ``launch_backward`` does."""
     if deterministic:
         return "it adds to dq in any order"
-    if softcap:
-        return "it has no softcap"
-    if not q.numel() or not k.numel():
-        return "there is nothing to multiply"
-    if scale < 1e-30:  # in fp32 the kernel's scale would be 0, or a denormal number
-        return "it needs a positive scale"
+    if why := call_refusal(q, k, v, scale, softcap):
+        return why
     shortest = min(q.shape[2], k.shape[2])
     if q.shape[3] <= 64 and shortest < 128:  # up to 20 % slower there, in short runs on an H200
         return f"{shortest} queries or keys are few for its blocks of 128"
-    return refusal(q, k, v)
+    return ""
 
 
 def launch_backward(

@@ -126,6 +126,17 @@ def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str:
     return ""
 
 
+def call_refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, softcap: float) -> str:
+    """Why neither Hopper's forward nor its backward kernel takes this call of ``attention``; '' if both can."""
+    if softcap:
+        return "it has no softcap"
+    if not q.numel() or not k.numel():
+        return "there is nothing to multiply"
+    if scale < 1e-30:  # in fp32 the kernel's scale would be 0, or a denormal number
+        return "it needs a positive scale"
+    return refusal(q, k, v)
+
+
 def rows_aligned(x: torch.Tensor) -> bool:
     """Whether TMA can load rows of x [B, H, N, D], 16-bit: contiguous, and each starts on 16 bytes."""
     return (
