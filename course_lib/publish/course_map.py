@@ -45,8 +45,11 @@ def draw(ax: Axes) -> Axes:
         ax.text(0, y + _TALL / 2, part, fontsize=13, fontweight="bold", color=colour, va="center")
         for col, (number, title, minutes) in enumerate(lectures):
             x, there = _LEFT + col * _STEP, minutes is not None
-            edge = {"edgecolor": colour, "lw": 2.3} if there else {"edgecolor": "#aaaaaa", "lw": 1.3, "linestyle": "--"}
-            ax.add_patch(FancyBboxPatch((x, y), _WIDE, _TALL, boxstyle="round,pad=0.03", facecolor="white", **edge))
+            box = FancyBboxPatch(
+                (x, y), _WIDE, _TALL, boxstyle="round,pad=0.03", facecolor="white", edgecolor="#aaaaaa"
+            )
+            box.set(edgecolor=colour, linewidth=2.3) if there else box.set(linestyle="--", linewidth=1.3)
+            ax.add_patch(box)
             ink, when = ("black", f"{minutes} min") if there else ("#777777", "to come")
             ax.text(
                 x + 0.1, y + 0.68, number, fontsize=13.5, fontweight="bold", color=colour if there else ink, va="center"
