@@ -51,7 +51,7 @@ def _weights(x, block_n, bug):
     exponentials = [torch.exp(b - origins.get(bug, torch.max)(b)) for b in blocks]
     sums = [e.sum() for e in exponentials]
     if bug == "one sum":
-        sums = [sum(sums)] * len(sums)
+        sums = [torch.stack(sums).sum()] * len(sums)
     return torch.cat([e / s for e, s in zip(exponentials, sums)])[: len(x)]
 
 
