@@ -22,7 +22,7 @@ PARTS = {  # part -> number of its first lecture
 }
 TO_COME = {8: "Decoding", 11: "Hopper II: the climb", 13: "Many GPUs", 14: "A GPT of your own", 16: "Lab notes"}
 _COLOURS = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE, style.RED, style.GREY)
-_LEFT, _WIDE, _STEP, _TALL, _ROW = 3.0, 3.6, 3.95, 0.95, 1.25
+_LEFT, _WIDE, _STEP, _TALL, _ROW = 3.1, 3.6, 3.95, 0.95, 1.25
 
 
 def parts() -> dict[str, list[tuple[str, str, int | None]]]:
@@ -42,7 +42,7 @@ def draw(ax: Axes) -> Axes:
     rows = parts()
     for row, (part, lectures) in enumerate(rows.items()):
         y, colour = -row * _ROW, _COLOURS[row]
-        ax.text(0, y + _TALL / 2, part, fontsize=13, fontweight="bold", color=colour, va="center")
+        ax.text(0, y + _TALL / 2, part, fontsize=12, fontweight="bold", color=colour, va="center")
         for col, (number, title, minutes) in enumerate(lectures):
             x, there = _LEFT + col * _STEP, minutes is not None
             box = FancyBboxPatch(
@@ -55,7 +55,7 @@ def draw(ax: Axes) -> Axes:
                 x + 0.1, y + 0.68, number, fontsize=13.5, fontweight="bold", color=colour if there else ink, va="center"
             )
             ax.text(x + _WIDE - 0.1, y + 0.68, when, fontsize=10, color="#555555", ha="right", va="center")
-            ax.text(x + 0.1, y + 0.27, title, fontsize=11.5, color=ink, va="center")
+            ax.text(x + 0.1, y + 0.27, title, fontsize=10.8, color=ink, va="center")
     widest = max(map(len, rows.values()))
     ax.set(xlim=(-0.1, _LEFT + widest * _STEP), ylim=(-_ROW * (len(rows) - 1) - 0.2, _TALL + 0.2))
     ax.axis("off")
