@@ -1,4 +1,4 @@
-"""Lecture 11: what block_scale is checked by."""
+"""Lecture 12: what block_scale is checked by."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Lecture 09: what crossover is checked by."""
+"""Lecture 15: what crossover is checked by."""
 
 import bisect
 import math

@@ -1,4 +1,4 @@
-"""Lecture 08: what exp2_scale is checked by."""
+"""Lecture 09: what exp2_scale is checked by."""
 
 import math
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Lecture 09: what fused_row is checked by."""
+"""Lecture 15: what fused_row is checked by."""
 
 import math
 from collections.abc import Iterable

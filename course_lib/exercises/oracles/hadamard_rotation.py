@@ -1,4 +1,4 @@
-"""Lecture 11: what hadamard_rotation is checked by."""
+"""Lecture 12: what hadamard_rotation is checked by."""
 
 import math
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Lecture 11: what key_order is checked by."""
+"""Lecture 12: what key_order is checked by."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Lecture 08: what nearest_number is checked by."""
+"""Lecture 09: what nearest_number is checked by."""
 
 import math
 import random

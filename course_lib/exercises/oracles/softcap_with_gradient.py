@@ -1,4 +1,4 @@
-"""Lecture 08: what softcap_with_gradient is checked by."""
+"""Lecture 09: what softcap_with_gradient is checked by."""
 
 from collections.abc import Iterable
 
