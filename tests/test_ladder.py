@@ -300,6 +300,16 @@ def test_a_cache_that_cannot_be_written_is_a_warning(fresh, monkeypatch) -> None
     assert isinstance(loaded, ctypes.CDLL)
 
 
+def test_a_library_that_was_cut_short_is_made_anew(fresh) -> None:
+    cpp.library("-O2")
+    (kept,) = (fresh / "cache" / "flash-attention-course").iterdir()
+    whole = kept.read_bytes()
+    kept.unlink()  # this process has mapped it
+    kept.write_bytes(whole[: len(whole) // 2])
+    cpp.library.cache_clear()
+    assert isinstance(cpp.library("-O2"), ctypes.CDLL)  # to load half of it ends the process
+
+
 def test_the_second_process_finds_the_library_in_the_cache(fresh, monkeypatch) -> None:
     cpp.library("-O2")
     assert len(list((fresh / "cache" / "flash-attention-course").iterdir())) == 1  # no leftovers
