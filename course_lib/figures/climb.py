@@ -1,8 +1,8 @@
 """Lecture 11: nine kernels from Online to the top of an H200; what each step removes, what a count promises, what the clock says."""
 
 import textwrap
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from IPython.display import Markdown
@@ -107,13 +107,16 @@ def exponentials() -> Markdown:
     return Markdown("\n".join(["```text", *(f"{a:40}{b}".rstrip() for a, b in zip(long, short, strict=True)), "```"]))
 
 
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
 class Pair(NamedTuple):
     """Pointers and TMA at one tile: TFLOP/s, and how many programs fit on an SM, as compiled here."""
 
     tile: str
     pointers: float
     tma: float
-    seats: tuple[int, int]
+    resident: tuple[int, int]
 
 
 TILES = (
@@ -128,18 +131,20 @@ TILES = (
 def pairs(d: int = 64) -> list[Pair]:
     """The rungs *split* and *TMA* at the same tiles, without a mask."""
     x = torch.empty(1, 16, 4096, d, dtype=torch.bfloat16, device="meta")
-    calls = []
+    calls: list[Call] = []
     for m, n, warps, stages in TILES:
-        same = {"blocks": ((m, n),) * 2, "num_warps": (warps,) * 2, "num_stages": (stages,) * 2}
-        calls += [(forward, (RUNGS[name]._replace(**same), x, x, x), {}) for name in ("split", "TMA")]
-    fits = list(map(programs, inspect_all(calls)))
+        for name in ("split", "TMA"):
+            rung = RUNGS[name]._replace(blocks=((m, n),) * 2, num_warps=(warps,) * 2, num_stages=(stages,) * 2)
+            calls.append((forward, (rung, x, x, x), {}))
+    fit = iter([programs(report) for report in inspect_all(calls)])
     return [
         Pair(
             f"{m} × {n}, {warps} warps, {stages} stages",
-            *(swept(name, d, False, m, n, warps, stages) for name in ("split", "TMA")),
-            (fits[2 * i], fits[2 * i + 1]),
+            swept("split", d, False, m, n, warps, stages),
+            swept("TMA", d, False, m, n, warps, stages),
+            (next(fit), next(fit)),
         )
-        for i, (m, n, warps, stages) in enumerate(TILES)
+        for m, n, warps, stages in TILES
     ]
 
 
@@ -157,7 +162,7 @@ def tma_tiles() -> style.Picture:
         _tma_tiles,
         pairs(),
         size=(11, 3.8),
-        alt="TFLOP/s across, a row per tile with a dot for pointers and a dot for TMA, labelled with their ratio and with programs on an SM",
+        alt="TFLOP/s across, a row per tile: a dot for pointers, one for TMA, labelled with their ratio and with resident programs",
     )
 
 
@@ -166,12 +171,8 @@ def _tma_tiles(ax: Axes, found: list[Pair]) -> None:
         ax.plot([pair.pointers, pair.tma], [y, y], color="#CFCFCF", lw=4, zorder=1)
         ax.plot(pair.pointers, y, "o", color=style.BLUE, ms=11)
         ax.plot(pair.tma, y, "o", color=style.SKY, mec=style.BLUE, ms=11)
-        before, after = pair.seats
-        words = (
-            f"{pair.tma / pair.pointers:.2f}×   {before} → {after} programs on an SM"
-            if y == 0
-            else f"{pair.tma / pair.pointers:.2f}×   {before} → {after}"
-        )
+        before, after = pair.resident
+        words = f"{pair.tma / pair.pointers:.2f}×   {before} → {after}" + ("" if y else " resident programs")
         ax.text(max(pair.pointers, pair.tma) + 6, y, words, va="center", weight="bold" if after > before else "normal")
     last = found[-1]
     ax.text(last.pointers, len(found) - 1.35, "pointers", ha="center", color=style.BLUE, fontsize=11)
@@ -179,14 +180,16 @@ def _tma_tiles(ax: Axes, found: list[Pair]) -> None:
     ax.set_yticks(range(len(found)), [pair.tile for pair in found])
     ax.set(xlim=(330, 560), ylim=(len(found) - 0.5, -0.6), xlabel="TFLOP/s, d = 64, no mask, N = 4,096")
     ax.grid(False, axis="y")
-    ax.set_title("TMA gains most where its registers seat one more program", loc="left", weight="bold")
+    ax.set_title("TMA gains most where freed registers admit another program", loc="left", weight="bold")
     style.source_note(ax, f"{label(BLOCKS)}; programs as compiled here")
 
 
 def order() -> Table:
     """What comes when in the loop over keys, d = 128: in PTX, which the assembler is given, and in its machine code."""
     x = torch.empty(1, 16, 4096, 128, dtype=torch.bfloat16, device="meta")
-    calls = {name: (forward, (RUNGS[name], x, x, x), {}) for name in ("overlap", "specialised", "ping-pong")}
+    calls: dict[str, Call] = {
+        name: (forward, (RUNGS[name], x, x, x), {}) for name in ("overlap", "specialised", "ping-pong")
+    }
     calls["lecture 12's"] = (eight_bit.attention, (x, x, x), {"kernel": "Hopper"})
     found = {name: report.order for name, report in zip(calls, inspect_all(list(calls.values())), strict=True)}
     lines = [["overlap", "PTX", found["overlap"]["PTX"]]]
@@ -199,7 +202,7 @@ def lost() -> style.Picture:
     return style.picture(
         _lost,
         size=(11, 2.6),
-        alt="one bar for the peak in four parts: cycles without a product, the lowered clock, the rest, and what is reached",
+        alt="one bar for the peak in four parts: cycles without a matmul, the lowered clock, the rest, and what is reached",
     )
 
 
@@ -209,7 +212,7 @@ def _lost(ax: Axes) -> None:
         ("reached", busy * clock * rest, style.BLUE),
         ("not counted", busy * clock * (1 - rest), style.GREY),
         ("lower clock", busy * (1 - clock), style.SKY),
-        ("cycles without a product", 1 - busy, style.ORANGE),
+        ("cycles without a matmul", 1 - busy, style.ORANGE),
     )
     left = 0.0
     for name, share, colour in parts:
@@ -246,8 +249,10 @@ def stairs(ax: Axes, d: int, mask: str, n: int) -> str:
         factor = run.tflops / before
         clear = abs(factor - 1) > within
         words = f"{run.tflops:.0f}" if not x else f"{'' if clear else '≈ '}{factor:.2f}×"
-        look = {"color": style.BLACK, "weight": "bold"} if clear or not x else {"color": style.GREY}
-        ax.text(x + 0.5, max(*quartiles, run.tflops) + 9, words, ha="center", va="bottom", fontsize=11.5, **look)
+        ax.text(
+            x + 0.5, max(*quartiles, run.tflops) + 9, words, ha="center", va="bottom", fontsize=11.5,
+            color=style.BLACK if clear or not x else style.GREY, weight="bold" if clear or not x else "normal",
+        )  # fmt: skip
         if (count := expected(name, *cell)) is not None:
             ax.plot([x + 0.5], [before * count], "D", mfc="white", mec=style.BLACK, ms=8, mew=1.5, zorder=5)
     for name in ("FA2", "cuDNN"):
@@ -266,7 +271,7 @@ def stairs(ax: Axes, d: int, mask: str, n: int) -> str:
     ax.grid(False, axis="x")
     style.source_note(
         ax,
-        f"{label(LADDER)}; ◇ the page's count; orange: middle half of the runs; ≈ within {within:.1%}, as one kernel timed twice",
+        f"{label(LADDER)}; ◇ the page's count; orange: middle half of the runs; ≈: within {within:.1%}, as one kernel timed twice",
     )
     return _launched(*cell)
 

@@ -57,7 +57,7 @@ class Setting(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Factors of attention()'s share of the peak under the profiler: cycles with a product, the clock, what is left over."""
+    """Factors of attention()'s share of the peak under the profiler: cycles with a matmul, the clock, what is left over."""
 
     busy: float
     clock: float
