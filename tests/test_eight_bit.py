@@ -97,7 +97,7 @@ CASES = [  # B, H, Hk, Nq, Nk, D, causal, offset
     (1, 2, 2, 100, 40, 128, True, -30),  # rows that see no key
     (1, 1, 1, 1, 1, 64, False, 0),
 ]
-if HOPPER:  # more tiles than SMs, more blocks of keys than slots
+if HOPPER:  # more tiles than SMs, more blocks of keys than buffers
     CASES += [
         (3, 50, 25, 513, 640, 128, True, 127),
         (3, 50, 50, 300, 2000, 64, False, 0),

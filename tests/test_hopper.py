@@ -83,7 +83,7 @@ def test_launches_are_alike(rung, d, causal) -> None:
     "tiling", [(2, 128, 2), (2, 128, 4), (2, 64, 3), (3, 128, 2), (3, 128, 3), (3, 128, 4), (3, 64, 4)]
 )
 def test_every_tiling_of_the_specialised_kernel(rung, tiling) -> None:
-    """Rows of each warpgroup, slots of each ring: more blocks than slots, more tiles than programs."""
+    """Rows of each warpgroup, buffers of each ring: more blocks than buffers, more tiles than programs."""
     for causal in (False, True):
         q, k, v = inputs(2, 40, 20, 400, 1000, 64, torch.float16)
         o, L = torch.full_like(q, torch.nan), torch.full(q.shape[:3], torch.nan, device=q.device)
@@ -99,7 +99,7 @@ def test_attention_takes_hoppers_kernel_or_says_why_not() -> None:
     q, k, v = inputs(2, 80, 40, 300, 500, 128, torch.bfloat16)
     assert (
         kernel_choice(q, k, v)
-        == "overlap (Gluon, Hopper): 2 warpgroups with 64 queries each, 128 keys a block, 2 slots"
+        == "overlap (Gluon, Hopper): 2 warpgroups with 64 queries each, 128 keys a block, 2 buffers"
     )
     for refused, why in (
         ({"softcap": 5.0}, "it has no softcap"),
@@ -192,11 +192,11 @@ def test_a_third_stage_does_not_fit_the_registers() -> None:
     assert two.spilled_bytes == 0 < three.spilled_bytes
 
 
-def test_three_products_in_rings_of_one_slot_are_refused() -> None:
+def test_three_products_in_rings_of_one_buffer_are_refused() -> None:
     """V of this block would be held until K of the block after the next has come, which comes after V of the next."""
     x, L = meta(64), torch.empty(1, 32, 1024, device="meta")
     with pytest.raises(
-        compiled.CompileError, match="with one slot, K of the block after the next waits for V of this one"
+        compiled.CompileError, match="with one buffer, K of the block after the next waits for V of this one"
     ):
         compiled.inspect(launch_specialised, x, x, x, x, L, False, 0, 0.125, Tiling(2, 128, 1), THREE_PRODUCTS)
 

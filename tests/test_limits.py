@@ -93,7 +93,7 @@ COMPUTED = {
     "backward": lambda: cost.backward_traffic("two passes", HUGE, 4, 1, 1, causal=True),
     "standard": lambda: cost.standard_attention_traffic(HUGE, 4, block_m=1),
     "registers": lambda: registers.tiles(HUGE, HUGE, 3, HUGE),
-    "simulate": lambda: pipeline.simulate(blocks=142, slots=HUGE, load=1e100, qk=1e-100),
+    "simulate": lambda: pipeline.simulate(blocks=142, buffers=HUGE, load=1e100, qk=1e-100),
     "loads": lambda: pipeline.loads([1.0] * 10**5, 10**5, True),
     "shapes": lambda: style.render(plots.matrix_shapes, HUGE, 1),
     "size of S": lambda: style.render(plots.score_size, HUGE, 4, GPU),

@@ -76,13 +76,13 @@ def test_wgmma_multiplies(n, k) -> None:
 
 
 @needs_hopper
-@pytest.mark.parametrize("slots", [1, 2, 3, 5, 16])
-def test_a_ring_loses_nothing(slots) -> None:
+@pytest.mark.parametrize("buffers", [1, 2, 3, 5, 16])
+def test_a_ring_loses_nothing(buffers) -> None:
     x = torch.randn(7 * 64 * 37, 64, device=DEVICE, dtype=torch.float16)
-    first = pieces.ring_sums(x, slots, programs=7)
+    first = pieces.ring_sums(x, buffers, programs=7)
     assert measure.max_error(first, x.double().sum(0)) < 1e-2
     for _ in range(100):
-        assert torch.equal(pieces.ring_sums(x, slots, programs=7), first)
+        assert torch.equal(pieces.ring_sums(x, buffers, programs=7), first)
 
 
 X = torch.randn(128, 64, device=DEVICE).half()
@@ -101,7 +101,7 @@ X = torch.randn(128, 64, device=DEVICE).half()
         ),
         (pieces.wgmma_product, (X, X), r"a is \[128, 64\]" if HOPPER else "this kernel needs a Hopper GPU"),
         (pieces.ring_sums, (X, 2, 3), "a multiple of 192 rows" if HOPPER else "this kernel needs a Hopper GPU"),
-        (pieces.ring_sums, (X, 0, 2), "slots is 0" if HOPPER else "this kernel needs a Hopper GPU"),
+        (pieces.ring_sums, (X, 0, 2), "buffers is 0" if HOPPER else "this kernel needs a Hopper GPU"),
     ],
 )
 def test_bad_input(call, args, message) -> None:

@@ -125,9 +125,15 @@ def ring() -> list[dict[str, Any]]:
     programs = torch.cuda.get_device_properties("cuda").multi_processor_count
     x = torch.randn(programs * 64 * 960, 64, device="cuda", dtype=torch.float16)
     oracle, rows = x.double().sum(0), []
-    for slots in measure.progress((1, 2, 3, 4, 6, 8, 12, 16, 24), "slots"):
-        error = measure.max_error(ring_sums(x, slots), oracle)
-        time = measure.seconds(partial(ring_sums, x, slots), repeats=15, graph=True).median
-        row = {"slots": slots, "tile_bytes": 64 * 64 * 2, "programs": programs, "bytes": x.numel() * 2, "seconds": time}
+    for buffers in measure.progress((1, 2, 3, 4, 6, 8, 12, 16, 24), "buffers"):
+        error = measure.max_error(ring_sums(x, buffers), oracle)
+        time = measure.seconds(partial(ring_sums, x, buffers), repeats=15, graph=True).median
+        row = {
+            "buffers": buffers,
+            "tile_bytes": 64 * 64 * 2,
+            "programs": programs,
+            "bytes": x.numel() * 2,
+            "seconds": time,
+        }
         rows.append(row | {"gb_per_s": round(x.numel() * 2 / time / 1e9, 1), "max_error": error})
     return rows

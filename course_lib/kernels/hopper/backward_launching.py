@@ -18,7 +18,7 @@ class BackwardTiling(NamedTuple):
     """Queries a block, buffers for blocks of queries, and whether S and dP start from -L / scale and -delta."""
 
     block_m: int
-    slots: int
+    buffers: int
     folded: bool
 
 
@@ -155,7 +155,7 @@ def launch_matmuls(
         backward_kernel, (programs,), descriptor(q, tiling.block_m, block_d), _numbers(L, tiling.block_m),
         descriptor(do, tiling.block_m, block_d), _numbers(delta, tiling.block_m),
         *(descriptor(x, 64, block_d) for x in (k, v, dk, dv)), sums, counter, heads, h_k, group, at_once, n_q, n_k, offset,
-        scale * math.log2(math.e), scale, BLOCK_D=block_d, BLOCK_M=tiling.block_m, SLOTS=tiling.slots,
+        scale * math.log2(math.e), scale, BLOCK_D=block_d, BLOCK_M=tiling.block_m, BUFFERS=tiling.buffers,
         FOLDED=tiling.folded, GROUPED=group > 1, num_warps=4,
     )  # fmt: skip
     return dk, dv

@@ -54,7 +54,7 @@ THREE_PRODUCTS = _OVERLAP._replace(
 
 
 class Tiling(NamedTuple):
-    """Tiles of the specialised kernel: warpgroups that compute, 64 rows of q each; keys a block; slots of the ring."""
+    """Tiles of the specialised kernel: warpgroups that compute, 64 rows of q each; keys a block; buffers of the ring."""
 
     consumers: int
     block_n: int

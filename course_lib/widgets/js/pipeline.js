@@ -1,14 +1,14 @@
 // The pipeline timeline: producer and consumer warpgroups as lanes over time. simulate() is pipeline.py's, in the page;
 // a test holds the two equal.
 
-export function simulate({ blocks, consumers, slots, load, qk, softmax, pv, mode }) {
+export function simulate({ blocks, consumers, buffers, load, qk, softmax, pv, mode }) {
   // Two blocks are in use at a time.
-  if (slots < 2 && (mode === "two-stage overlap" || (mode === "ping-pong" && consumers > 1))) return null;
+  if (buffers < 2 && (mode === "two-stage overlap" || (mode === "ping-pong" && consumers > 1))) return null;
   const task = (lane, kind, block, left, needs) => ({ lane, kind, block, left, needs, start: null, end: null });
   const tasks = [], loads = [], products = {};
   for (let block = 0; block < blocks; block++) {
     const needs = loads.slice(-1);
-    if (block >= slots) for (let lane = 1; lane <= consumers; lane++) needs.push(products[[lane, block - slots]]);
+    if (block >= buffers) for (let lane = 1; lane <= consumers; lane++) needs.push(products[[lane, block - buffers]]);
     loads.push(task(0, "load", block, load, needs));
     tasks.push(loads[block]);
     for (let lane = 1; lane <= consumers; lane++) products[[lane, block]] = task(lane, "PV", block, pv, []);
@@ -94,8 +94,8 @@ function render({ model, el }) {
   const sliders = html("div", { class: "sliders" }, root);
   const values = { ...data.start };
   choose.value = values.mode;
-  const LIMITS = { slots: [1, 4, 1], blocks: [2, 12, 1], consumers: [1, 3, 1], load: [0.5, 6, 0.5], qk: [0.5, 6, 0.5], softmax: [0.5, 6, 0.5], pv: [0.5, 6, 0.5] };
-  const WORDS = { slots: "slots", blocks: "blocks", consumers: "consumers", load: "load", qk: "QKᵀ", softmax: "softmax", pv: "PV" };
+  const LIMITS = { buffers: [1, 4, 1], blocks: [2, 12, 1], consumers: [1, 3, 1], load: [0.5, 6, 0.5], qk: [0.5, 6, 0.5], softmax: [0.5, 6, 0.5], pv: [0.5, 6, 0.5] };
+  const WORDS = { buffers: "buffers", blocks: "blocks", consumers: "consumers", load: "load", qk: "QKᵀ", softmax: "softmax", pv: "PV" };
   for (const [name, [min, max, step]] of Object.entries(LIMITS)) {
     const label = html("label", {}, sliders);
     html("span", {}, label, WORDS[name]);
@@ -124,7 +124,7 @@ function render({ model, el }) {
 
   function draw() {
     const spans = simulate(values);
-    message.textContent = spans ? "" : `${values.mode} needs at least 2 slots: two blocks are in use at a time`;
+    message.textContent = spans ? "" : `${values.mode} needs at least 2 buffers: two blocks are in use at a time`;
     drawing.style.opacity = spans ? 1 : 0.25;
     if (!spans) words.textContent = "";
     if (!spans) return;
