@@ -29,19 +29,19 @@ TIME = st.sampled_from([0.5, 1.0, 2.0, 3.5])
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(2, 4), TIME, TIME, TIME, TIME, st.sampled_from(pipeline.MODES))
 def test_a_timeline_keeps_to_what_hardware_allows(blocks, consumers, buffers, load, qk, soft, pv, mode) -> None:
     spans = pipeline.simulate(blocks, consumers, buffers, load, qk, soft, pv, mode)
-    at = {(s.lane, s.kind, s.block): s for s in spans}
+    at = {(s.warpgroup, s.kind, s.block): s for s in spans}
     assert len(at) == blocks * (1 + 3 * consumers)
-    for lane, block in itertools.product(range(1, consumers + 1), range(blocks)):
-        scores, weights, product = (at[lane, kind, block] for kind in ("QK", "softmax", "PV"))
+    for warpgroup, block in itertools.product(range(1, consumers + 1), range(blocks)):
+        scores, weights, matmul = (at[warpgroup, kind, block] for kind in ("QK", "softmax", "PV"))
         assert at[0, "load", block].end <= scores.start + 1e-9
         assert scores.end <= weights.start + 1e-9
-        assert weights.end <= product.start + 1e-9
+        assert weights.end <= matmul.start + 1e-9
         if block + buffers < blocks:
-            assert product.end <= at[0, "load", block + buffers].start + 1e-9
+            assert matmul.end <= at[0, "load", block + buffers].start + 1e-9
     tensor = sorted((s.start, s.end) for s in spans if s.kind in ("QK", "PV"))
     assert tensor[-1][1] - tensor[0][0] >= consumers * blocks * (qk + pv) - 1e-6 or consumers == 1 or blocks == 1
-    for lane in range(1, consumers + 1):  # one accumulator: a warpgroup's P V never overlap
-        mine = sorted((s.start, s.end) for s in spans if s.kind == "PV" and s.lane == lane)
+    for warpgroup in range(1, consumers + 1):  # one accumulator: a warpgroup's P V never overlap
+        mine = sorted((s.start, s.end) for s in spans if s.kind == "PV" and s.warpgroup == warpgroup)
         assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(mine))
     if mode == "ping-pong":
         assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(tensor))
@@ -67,7 +67,7 @@ def test_taking_turns_keeps_the_tensor_cores_busier() -> None:
 @pytest.mark.parametrize("mode", pipeline.MODES)
 def test_the_still_picture_halves_a_lane_only_where_two_pieces_run_at_once(mode) -> None:
     spans, ax = pipeline.simulate(6, 2, 3, 2, 1, 1, 1, mode), Figure().subplots()
-    plots.lanes(ax, spans, pipeline.idle_fraction(spans))
+    plots.timeline(ax, spans, pipeline.idle_fraction(spans))
     names = [tick.get_text() for tick in ax.get_yticklabels()]
     assert names == ["producer", "consumer 1", "consumer 2", "tensor cores"]
     boxes = [box for bars in ax.containers for box in bars]
@@ -96,7 +96,7 @@ def test_the_page_simulates_as_the_library_does(show) -> None:
                 "(a) => { const s = window.pipeline.simulate(a); return [s, window.pipeline.idleFraction(s)]; }",
                 arguments,
             )
-            assert [(s["lane"], s["kind"], s["block"]) for s in theirs] == [s[:3] for s in ours], arguments
+            assert [(s["warpgroup"], s["kind"], s["block"]) for s in theirs] == [s[:3] for s in ours], arguments
             for mine, other in zip(ours, theirs):
                 assert (other["start"], other["end"]) == pytest.approx((mine.start, mine.end))
             assert idle == pytest.approx(pipeline.idle_fraction(ours))

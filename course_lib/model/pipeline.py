@@ -22,9 +22,9 @@ MOST_WORKERS = 2**20
 
 
 class Span(NamedTuple):
-    """One piece of work: lane 0 is the producer, lanes 1 … are consumers; kind is 'load', 'QK', 'softmax' or 'PV'."""
+    """One piece of work: warpgroup 0 is the producer, warpgroups 1 … are consumers; kind is 'load', 'QK', 'softmax' or 'PV'."""
 
-    lane: int
+    warpgroup: int
     kind: str
     block: int
     start: float
@@ -33,7 +33,7 @@ class Span(NamedTuple):
 
 @dataclass
 class _Task:
-    lane: int
+    warpgroup: int
     kind: str
     block: int
     left: float
@@ -85,27 +85,29 @@ def _tasks(
     """All work with what it waits for. A buffer is free again when every consumer has used its block."""
     tasks: list[_Task] = []
     loads: list[_Task] = []
-    products: dict[tuple[int, int], _Task] = {}
+    matmuls: dict[tuple[int, int], _Task] = {}
     for block in range(blocks):
-        needs = loads[-1:] + [products[lane, block - buffers] for lane in range(1, consumers + 1) if block >= buffers]
+        needs = loads[-1:] + [
+            matmuls[warpgroup, block - buffers] for warpgroup in range(1, consumers + 1) if block >= buffers
+        ]
         loads.append(_Task(0, "load", block, load, needs))
         tasks.append(loads[-1])
-        for lane in range(1, consumers + 1):
-            products[lane, block] = _Task(lane, "PV", block, pv, [])
-    for lane in range(1, consumers + 1):
-        scores = [_Task(lane, "QK", block, qk, [loads[block]]) for block in range(blocks)]
-        weights = [_Task(lane, "softmax", block, softmax, [scores[block]]) for block in range(blocks)]
+        for warpgroup in range(1, consumers + 1):
+            matmuls[warpgroup, block] = _Task(warpgroup, "PV", block, pv, [])
+    for warpgroup in range(1, consumers + 1):
+        scores = [_Task(warpgroup, "QK", block, qk, [loads[block]]) for block in range(blocks)]
+        weights = [_Task(warpgroup, "softmax", block, softmax, [scores[block]]) for block in range(blocks)]
         for block in range(blocks):
-            products[lane, block].needs += [weights[block]]
+            matmuls[warpgroup, block].needs += [weights[block]]
             if block:
                 weights[block].needs.append(weights[block - 1])
-                products[lane, block].needs.append(products[lane, block - 1])  # both add to the same O
+                matmuls[warpgroup, block].needs.append(matmuls[warpgroup, block - 1])  # both add to the same O
                 if mode == "two-stage overlap":  # Q Kᵀ goes first, then the last block's P V, beside which softmax runs
-                    scores[block].needs += [weights[block - 1]] + ([products[lane, block - 2]] if block > 1 else [])
-                    products[lane, block - 1].needs.append(scores[block])
+                    scores[block].needs += [weights[block - 1]] + ([matmuls[warpgroup, block - 2]] if block > 1 else [])
+                    matmuls[warpgroup, block - 1].needs.append(scores[block])
                 else:
-                    scores[block].needs.append(products[lane, block - 1])
-            tasks += [scores[block], weights[block], products[lane, block]]
+                    scores[block].needs.append(matmuls[warpgroup, block - 1])
+            tasks += [scores[block], weights[block], matmuls[warpgroup, block]]
     return tasks
 
 
@@ -136,13 +138,13 @@ def _run(tasks: list[_Task], exclusive: bool) -> list[Span]:
             if task.left <= nothing:
                 task.end = now
         running = [t for t in running if t.end is None]
-    spans = [Span(t.lane, t.kind, t.block, t.start or 0.0, t.end or 0.0) for t in tasks]
-    return sorted(spans, key=lambda s: (s.start, s.lane, s.end))
+    spans = [Span(t.warpgroup, t.kind, t.block, t.start or 0.0, t.end or 0.0) for t in tasks]
+    return sorted(spans, key=lambda s: (s.start, s.warpgroup, s.end))
 
 
 def _turn(task: _Task) -> tuple[int, int, int]:
     """The order of turns: P V of block j - 1 and Q Kᵀ of block j belong together, warpgroup after warpgroup."""
-    return (task.block + (task.kind == "PV"), task.lane, task.kind == "QK")
+    return (task.block + (task.kind == "PV"), task.warpgroup, task.kind == "QK")
 
 
 def idle_fraction(spans: list[Span]) -> float:

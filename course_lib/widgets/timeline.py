@@ -24,7 +24,7 @@ class PipelineTimeline(Clickable):
             raise TypeError(f"no argument named {sorted(unknown)[0]!r}; choose from {', '.join(defaults)}")
         values = defaults | start
         spans = pipeline.simulate(**values)
-        still, _ = style.render(plots.lanes, spans, pipeline.idle_fraction(spans), size=(10.5, 3.6))
+        still, _ = style.render(plots.timeline, spans, pipeline.idle_fraction(spans), size=(10.5, 3.6))
         data = {"start": values, "modes": list(pipeline.MODES), "colors": style.WORK}
         super().__init__(
             data, still, f"a producer and {values['consumers']} consumers over time; overlap: {values['mode']}"

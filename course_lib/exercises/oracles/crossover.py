@@ -47,11 +47,11 @@ def _crossover(old, new, bug):
         return 1 if more + new[1] < old[1] else _crossover(old, new, "")
     if saved < 0 or (saved == 0 and more >= 0):
         return None
-    if saved == 0 or (more < 0 and bug != "no case apart"):
+    if saved == 0 or (more < 0 and bug != "no special case"):
         return 0 if bug == "zero" else 1
     root = math.sqrt(abs(more) / saved)
     found = {
-        "ties": max(1, math.ceil(root)), "no root": more // saved + 1, "no case apart": math.isqrt(abs(more) // saved) + 1,
+        "ties": max(1, math.ceil(root)), "no root": more // saved + 1, "no special case": math.isqrt(abs(more) // saved) + 1,
         "not one more": math.isqrt(more // saved) if more > 0 else 1, "floats": math.floor(root) + 1,
     }.get(bug, math.isqrt(abs(more) // saved) + 1)  # fmt: skip
     if bug == "powers of two":
@@ -67,7 +67,7 @@ WRONG = {
         variant(_crossover, "first win")
     ),
     "if a new rung with the cheaper call gets no case of its own: it is ahead from N = 1 on": (
-        variant(_crossover, "no case apart")
+        variant(_crossover, "no special case")
     ),
     "if a new rung that is always faster gets 0: the smallest length is 1": variant(_crossover, "zero"),
     "if floats are used: the quotient is rounded to a whole square, and its root is one length off": (

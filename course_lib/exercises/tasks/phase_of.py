@@ -3,11 +3,11 @@
 from course_lib.exercises.base import Exercise
 
 ASKED = r"""
-With two buffers, tile 3 lies in buffer 1. The consumer waits there for phase 1 of *full*, the producer for phase 0 of *empty*: both go round
-for the second time. Write this for tile `n` (counted from 0) of a ring with `buffers` buffers. *full* and *empty* each complete one phase for
-each tile of their buffer; phases are numbered 0, 1, 0, 1, … Of a fresh barrier phase 1 counts as complete, so the producer need not wait
-for a buffer that nobody has used. Return three ints: the buffer, the phase of *full* that the consumer waits for, the phase of *empty* that
-the producer waits for.
+With two buffers, tile 3 lies in buffer 1. The consumer waits there for phase 1 of *full*, the producer for phase 0 of *empty*: both go
+round for the second time. Write this for tile `n` (counted from 0) of a ring of `buffers`. *full* and *empty* each complete one phase
+for each tile of their buffer; phases are numbered 0, 1, 0, 1, … Of a fresh barrier phase 1 counts as complete, so the producer need not
+wait for a buffer that nobody has used. Return three ints: the buffer, the phase of *full* that the consumer waits for, the phase of
+*empty* that the producer waits for.
 """
 
 STUB = '''

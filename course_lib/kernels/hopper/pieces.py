@@ -111,7 +111,7 @@ def tma_copy(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def wgmma_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def wgmma_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """a [64, K] times bᵀ, b [N, K], 16-bit -> [64, N] in float32; N and K 64 or 128; raises TypeError or ValueError."""
     _check(a=a, b=b)
     checks.same_dtype_and_device(a=a, b=b)

@@ -182,7 +182,7 @@ def _overlapped(mine, q, acc, m, l, rows, clear, total, step):
 
 
 @gluon.jit
-def _three_products(mine, q, acc, m, l, rows, clear, total, step):
+def _three_matmuls(mine, q, acc, m, l, rows, clear, total, step):
     """As FlashAttention-3's appendix B.3: S of the block after the next is under way, too, during the softmax."""
     if total < 3:
         acc, m, l, step = _one_after_another(mine, q, acc, m, l, rows, clear, total, step)
@@ -241,7 +241,7 @@ def _consumer(
         elif IN_FLIGHT == 2:
             acc, m, l, step = _overlapped(mine, q, acc, m, l, rows, clear, total, step)
         else:
-            acc, m, l, step = _three_products(mine, q, acc, m, l, rows, clear, total, step)
+            acc, m, l, step = _three_matmuls(mine, q, acc, m, l, rows, clear, total, step)
         l = gl.where(m > -float("inf"), l, 1.0)  # a row that saw no key: its acc is 0 and its L is -inf
         inverse = gl.convert_layout(1 / l, gl.SliceLayout(1, mine.O_LAYOUT))
         q.store((acc * inverse[:, None]).to(q.dtype))  # these rows of Q are done with: their place takes those of O
