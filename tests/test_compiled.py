@@ -67,9 +67,10 @@ def test_many_kernels_show_how_far_they_are_and_what_is_compiled_is_kept(monkeyp
 def test_a_broken_or_unwritable_cache_costs_time_only(tmp_path, monkeypatch) -> None:
     folder = tmp_path / "flash-attention-course"
     folder.mkdir()
-    (folder / "compiled.json").write_text("{broken")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert compiled._read_cache() == {}
+    for broken in ("{broken", "[]", '{"key": 3}', '{"key": [1, 2]}', "[" * 100_000):
+        (folder / "compiled.json").write_text(broken)
+        assert compiled._read_cache() == {}
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "flash-attention-course" / "compiled.json"))
     compiled._write_cache({"key": [1]})
     assert compiled._read_cache() == {}

@@ -276,7 +276,7 @@ def test_the_lecture_runs_without_a_compiler(fresh, monkeypatch, capsys) -> None
     monkeypatch.chdir(notebooks.NOTEBOOKS)
     timings = ladder.timings
     monkeypatch.setattr(ladder, "timings", lambda lengths, **_: timings(lengths, seconds_each=0.001))
-    path = notebooks.lecture("09")
+    path = notebooks.lecture("15")
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     namespace: dict[str, object] = {"__name__": "__main__"}
     for cell in cells:
@@ -298,6 +298,16 @@ def test_a_cache_that_cannot_be_written_is_a_warning(fresh, monkeypatch) -> None
     with pytest.warns(UserWarning, match=r"the cache folder cannot be written .* Set XDG_CACHE_HOME"):
         loaded = cpp.library("-O2")
     assert isinstance(loaded, ctypes.CDLL)
+
+
+def test_a_library_that_was_cut_short_is_made_anew(fresh) -> None:
+    cpp.library("-O2")
+    (kept,) = (fresh / "cache" / "flash-attention-course").iterdir()
+    whole = kept.read_bytes()
+    kept.unlink()  # this process has mapped it
+    kept.write_bytes(whole[: len(whole) // 2])
+    cpp.library.cache_clear()
+    assert isinstance(cpp.library("-O2"), ctypes.CDLL)  # to load half of it ends the process
 
 
 def test_the_second_process_finds_the_library_in_the_cache(fresh, monkeypatch) -> None:

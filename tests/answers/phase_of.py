@@ -11,10 +11,6 @@ def right_from_two_rounds(n, buffers):
     return [n % buffers, n % (2 * buffers) // buffers, int(n % (2 * buffers) < buffers)]
 
 
-def right_from_the_use_before(n, buffers):
-    return n - n // buffers * buffers, n // buffers & 1, ((n - buffers) // buffers) & 1
-
-
 def wrong_cut_toward_0(n, buffers):
     return n % buffers, n // buffers % 2, int((n - buffers) / buffers) % 2
 
@@ -22,18 +18,6 @@ def wrong_cut_toward_0(n, buffers):
 def wrong_buffers_shifted(n, buffers):
     round_ = n >> (buffers.bit_length() - 1)
     return n % buffers, round_ & 1, (round_ & 1) ^ 1
-
-
-def wrong_order_of_the_three(n, buffers):
-    return n // buffers % 2, 1 - n // buffers % 2, n % buffers
-
-
-def wrong_parity_of_the_buffer(n, buffers):
-    return n % buffers, n % buffers % 2, 1 - n % buffers % 2
-
-
-def wrong_buffers_backwards(n, buffers):
-    return buffers - 1 - n % buffers, n // buffers % 2, 1 - n // buffers % 2
 
 
 def wrong_no_round_before_the_first(n, buffers):

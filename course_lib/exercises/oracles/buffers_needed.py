@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -33,32 +33,27 @@ def expected(round_trip_ns: int, gb_per_s: int, tile_bytes: int, rings: int) -> 
 def _buffers_needed(round_trip_ns, gb_per_s, tile_bytes, rings, bug):
     buffers = round_trip_ns * gb_per_s / (rings * tile_bytes)
     return {
-        "down": int(buffers), "nearest": round(buffers), "down, one more": int(buffers) + 1, "one more": math.ceil(buffers) + 1,
-        "not shared": math.ceil(buffers * rings), "inverse": math.ceil(1 / buffers), "2^30": math.ceil(buffers * 2**30 / 10**9),
-        "seconds": math.ceil(gb_per_s * 1e9 * (round_trip_ns * 1e-9) / rings / tile_bytes), "part": buffers,
+        "down": int(buffers),
+        "nearest": round(buffers),
+        "down, one more": int(buffers) + 1,
+        "one more": math.ceil(buffers) + 1,
+        "not shared": math.ceil(buffers * rings),
+        "2^30": math.ceil(buffers * 2**30 / 10**9),
+        "seconds": math.ceil(gb_per_s * 1e9 * (round_trip_ns * 1e-9) / rings / tile_bytes),
         "float": math.ceil(buffers),
-    }[bug]  # fmt: skip
+    }[bug]
 
 
-WRONG = {
-    "if you round down: with fewer buffers the bandwidth is not reached": variant(_buffers_needed, "down"),
-    "if you round to the nearest whole number: 2.2 buffers need 3": variant(_buffers_needed, "nearest"),
-    "if you round down and add 1: an exact multiple needs no more": variant(_buffers_needed, "down, one more"),
-    "if one more buffer is added for the tile that is being read: the round trip counts reading already": (
-        variant(_buffers_needed, "one more")
-    ),
-    "if you return the buffers of all rings together: the rings share them, as they share the bandwidth": (
-        variant(_buffers_needed, "not shared")
-    ),
-    "if the fraction is upside down: the bytes on their way over those of a buffer in each ring": variant(
-        _buffers_needed, "inverse"
-    ),
-    "if a GB is 2^30 bytes: bandwidths count 10^9": variant(_buffers_needed, "2^30"),
-    "if a float is rounded on the way, 1e-9, say: a whole number of buffers then comes out a little above itself": (
-        variant(_buffers_needed, "seconds")
-    ),
-    "if part of a buffer is returned: round up": variant(_buffers_needed, "part"),
-    "if / makes a float of whole numbers: from 2^53 on it has no room for their last digits; // keeps them all": (
-        variant(_buffers_needed, "float")
-    ),
-}
+WRONG = variants(
+    _buffers_needed,
+    {
+        "if you round down: with fewer buffers the bandwidth is not reached": "down",
+        "if you round to the nearest whole number: 2.2 buffers need 3": "nearest",
+        "if you round down and add 1: an exact multiple needs no more": "down, one more",
+        "if one more buffer is added for the tile that is being read: the round trip counts reading already": "one more",
+        "if you return the buffers of all rings together: the rings share them, as they share the bandwidth": "not shared",
+        "if a GB is 2^30 bytes: bandwidths count 10^9": "2^30",
+        "if a float is rounded on the way, 1e-9, say: a whole number of buffers then comes out a little above itself": "seconds",
+        "if / makes a float of whole numbers: from 2^53 on it has no room for their last digits; // keeps them all": "float",
+    },
+)
