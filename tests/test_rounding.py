@@ -62,9 +62,6 @@ def test_what_is_refused() -> None:
         rounded_attention(q, k, v, block=0)
     for arguments, error, message in (
         ((q, k[:, :8], v), ValueError, "q has head dimension 16 but k has 8"),
-        ((q[0], k, v), ValueError, r"q has shape \[16\]"),
-        ((q[None],) * 3, ValueError, r"q has shape \[1, 40, 16\]"),
-        ((q * math.nan, k, v), ValueError, "q contains NaN; remove it first"),
         ((q, k, -math.inf * v.abs()), ValueError, "v contains an infinity"),
         ((q.double(), k.double(), v.double()), TypeError, "q, k and v are torch.float64"),
     ):
