@@ -78,7 +78,7 @@ LIMITED = {
     },
     **{
         name: [*ONE_HEAD, torch.randn(8, 4), torch.randn(8), torch.randn(8, 4), 2, 2]
-        for name in ("backward_keys_outside", "backward_queries_outside", "backward_two_passes")
+        for name in ("backward_over_kv", "backward_over_q", "backward_two_passes")
     },
     "standard_matmul": [torch.randn(8, 4), torch.randn(4, 8)],
     "tiled_matmul": [torch.randn(8, 4), torch.randn(4, 8), 2, 2, 2],

@@ -51,7 +51,9 @@ def test_turns_time_each_call() -> None:
     import torch
 
     x = torch.randn(2**24, device="cuda")
-    times = measure.seconds_in_turns({"one": lambda: x.mul(2), "four": lambda: [x.mul(2) for _ in range(4)]}, rounds=5)
+    times = measure.seconds_interleaved(
+        {"one": lambda: x.mul(2), "four": lambda: [x.mul(2) for _ in range(4)]}, rounds=5
+    )
     assert list(times) == ["one", "four"]
     assert 2 < times["four"].median / times["one"].median < 8
 

@@ -61,7 +61,7 @@ def test_the_closed_forms_are_exact_at_any_length_and_as_fast(n) -> None:
     causal = cost.flash_v2_traffic(n, 4, 1, block_n=1, causal=True)
     assert causal.reads["K"] == 16 * (n * (n + 1) // 2)
     assert cost.attention_operations("V1", n, 4, 1, 1, causal=True).divide == n * (n + 1) // 2
-    assert cost.backward_traffic("keys outside", n, 4, 1, 1, causal=True).reads["Q"] == 16 * (n * (n + 1) // 2)
+    assert cost.backward_traffic("outer loop over K/V", n, 4, 1, 1, causal=True).reads["Q"] == 16 * (n * (n + 1) // 2)
     assert cost.tiled_matmul_traffic(n, n, n, 3, 3).reads["A"] == 4 * n * n * -(-n // 3)
     assert cost.flash_v1_blocks(12 * n + 1, 3) == (3, n + 1)
 

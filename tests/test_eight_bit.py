@@ -97,7 +97,7 @@ CASES = [  # B, H, Hk, Nq, Nk, D, causal, offset
     (1, 2, 2, 100, 40, 128, True, -30),  # rows that see no key
     (1, 1, 1, 1, 1, 64, False, 0),
 ]
-if HOPPER:  # more tiles than SMs, more blocks of keys than slots
+if HOPPER:  # more tiles than SMs, more blocks of keys than buffers
     CASES += [
         (3, 50, 25, 513, 640, 128, True, 127),
         (3, 50, 50, 300, 2000, 64, False, 0),
@@ -237,7 +237,7 @@ def made(x: torch.Tensor) -> operands.Operands:
         (lambda x: operands.quantise(x[..., :24].contiguous(), x, x), ValueError, "the head size of q is 24"),
         (lambda x: operands.quantise(x, x, x, torch.ones(3)), ValueError, r"sign has shape \[3\]"),
         (lambda x: eight_bit.attention(x, x, x, torch.zeros(64)), ValueError, "sign holds other numbers than"),
-        (lambda x: eight_bit.forward(made(x), apart="no"), TypeError, "apart is 'no'"),
+        (lambda x: eight_bit.forward(made(x), fp32_accumulate="no"), TypeError, "fp32_accumulate is 'no'"),
         (lambda x: eight_bit.forward(made(x)._replace(dtype=torch.int8)), ValueError, "x.dtype is torch.int8"),
         (lambda x: eight_bit.forward(made(x)._replace(q=(1, 2))), TypeError, "x.q is"),
         (lambda x: eight_bit.forward(made(x)._replace(n_k=20.0)), TypeError, "x.n_k is 20.0"),
@@ -248,7 +248,11 @@ def made(x: torch.Tensor) -> operands.Operands:
         ),
         (lambda x: eight_bit.forward(x), TypeError, "x is a Tensor; pass what quantise"),
         (lambda x: eight_bit.forward(made(x), False, 5), ValueError, "causal_offset is 5 but causal is False"),
-        (lambda x: eight_bit.forward(made(x), apart=False), ValueError, "apart is False and kernel None"),
+        (
+            lambda x: eight_bit.forward(made(x), fp32_accumulate=False),
+            ValueError,
+            "fp32_accumulate is False and kernel None",
+        ),
         (lambda x: eight_bit.forward(made(x)._replace(n_k=200)), ValueError, "n_k is 200"),
         (lambda x: eight_bit.forward(made(x)._replace(k=made(x[:, :, :10]).k)), ValueError, "n_k is 20"),
         (lambda x: eight_bit.forward(made(x)._replace(q=operands.quantise_rows(x, 16))), ValueError, "q.scale is"),

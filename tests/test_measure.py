@@ -52,12 +52,12 @@ def test_the_middle_half_lies_within_what_was_measured(samples) -> None:
     ("call", "error", "message"),
     [
         (lambda: measure.peak_bytes(torch.zeros(2)), TypeError, "call is <Tensor>"),
-        (lambda: measure.seconds_in_turns({}), ValueError, "calls has 0 entries"),
-        (lambda: measure.seconds_in_turns({"one": 1}), TypeError, r"calls\['one'\] is 1"),
+        (lambda: measure.seconds_interleaved({}), ValueError, "calls has 0 entries"),
+        (lambda: measure.seconds_interleaved({"one": 1}), TypeError, r"calls\['one'\] is 1"),
         (
-            lambda: measure.seconds_in_turns({"one": print}, turn=math.nan),
+            lambda: measure.seconds_interleaved({"one": print}, burst=math.nan),
             ValueError,
-            "turn is nan; pass a finite number above 0",
+            "burst is nan; pass a finite number above 0",
         ),
     ],
 )
