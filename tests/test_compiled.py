@@ -90,9 +90,7 @@ def test_bad_input() -> None:
     with pytest.raises(TypeError, match="launcher is 3"):
         inspect(3, M)  # type: ignore[arg-type]
     for launcher in (lambda x: x, functools.partial(flash_online, M)):
-        with pytest.raises(
-            ValueError, match="which another process cannot import; pass a function that stands in a module"
-        ):
+        with pytest.raises(ValueError, match="which another process cannot import"):
             inspect(launcher, M)
     assert M.dtype == torch.float16
 
@@ -126,5 +124,5 @@ def test_an_answer_depends_on_the_kernels_file_even_if_the_launcher_is_elsewhere
 
 
 def test_a_launcher_that_launches_nothing_is_said_so() -> None:
-    with pytest.raises(ValueError, match="launcher is matrix, which launched no kernel; pass one that does"):
+    with pytest.raises(ValueError, match="launcher is matrix, which launched no kernel"):
         inspect(matrix, 4, 4)
