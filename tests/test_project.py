@@ -31,7 +31,7 @@ def tracked() -> list[Path]:
 def test_the_locks_pin_each_dependency_within_its_range_with_hashes() -> None:
     locked = {canonicalize_name(name): version for name, version in PINS.items()}
     for requirement in map(
-        Requirement, [*PROJECT["dependencies"], *sum(PROJECT["optional-dependencies"].values(), [])]
+        Requirement, itertools.chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
     ):
         assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), requirement
     for name, text in LOCKS.items():
