@@ -32,13 +32,13 @@ pytestmark = [
     pytest.mark.xdist_group("attacks"),
 ]
 SECTIONS = re.compile(r"^#### (.*)\n", re.MULTILINE)
-RUN = "exec(text, space := {})\n    return space['phase_of'](n, slots)"
-RIGHT = "def phase_of(n, slots):\n    r = n // slots\n    return n % slots, r % 2, 1 - r % 2\n"
+RUN = "exec(text, space := {})\n    return space['phase_of'](n, buffers)"
+RIGHT = "def phase_of(n, buffers):\n    r = n // buffers\n    return n % buffers, r % 2, 1 - r % 2\n"
 KERNEL = "from course_lib.kernels import tl, triton\n"
 HONEST = {
     "plain": RIGHT,
     "named": "from typing import NamedTuple\nclass P(NamedTuple):\n    slot: int\n    full: int\n    empty: int\n"
-    + RIGHT.replace("return n % slots, r % 2, 1 - r % 2", "return P(n % slots, r % 2, 1 - r % 2)"),
+    + RIGHT.replace("return n % buffers, r % 2, 1 - r % 2", "return P(n % buffers, r % 2, 1 - r % 2)"),
     "kernel": KERNEL + exercises()["matmul_kernel"].solution.source,
     "memory": "import math\nimport torch\n" + exercises()["v2_from_v1"].solution.source,
 }
@@ -70,9 +70,9 @@ def pages(folder: Path, port: int) -> Iterator[tuple[str, str, str]]:
             yield title, exercise or "phase_of", re.sub("|".join(words), lambda found: str(words[found[0]]), text)
     known = material(exercises()["phase_of"])
     table = {case.args: right for case, right in zip(known.cases, known.expected)}
-    yield "knows the shown cases", "phase_of", f"def phase_of(n, slots):\n    return {table!r}[n, slots]"
-    yield "half a pair in the page", "phase_of", "X = '\ud800'\ndef phase_of(n, slots):\n    return X"
-    yield "a page too deep", "phase_of", f"X = {'(' * 3000}{')' * 3000}\ndef phase_of(n, slots):\n    return X"
+    yield "knows the shown cases", "phase_of", f"def phase_of(n, buffers):\n    return {table!r}[n, buffers]"
+    yield "half a pair in the page", "phase_of", "X = '\ud800'\ndef phase_of(n, buffers):\n    return X"
+    yield "a page too deep", "phase_of", f"X = {'(' * 3000}{')' * 3000}\ndef phase_of(n, buffers):\n    return X"
 
 
 def odd_files(folder: Path) -> dict[str, str]:

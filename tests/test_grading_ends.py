@@ -18,10 +18,8 @@ pytestmark = [
     pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter"),
     pytest.mark.xdist_group("attacks"),
 ]
-WAITS = (
-    "import subprocess, time\ndef phase_of(n, slots):\n    subprocess.Popen(['sleep', '987654'])\n    time.sleep(99)\n"
-)
-NEVER = "X = [0 for _ in iter(int, 1)]\ndef phase_of(n, slots):\n    return X\n"
+WAITS = "import subprocess, time\ndef phase_of(n, buffers):\n    subprocess.Popen(['sleep', '987654'])\n    time.sleep(99)\n"
+NEVER = "X = [0 for _ in iter(int, 1)]\ndef phase_of(n, buffers):\n    return X\n"
 
 
 def sleepers() -> list[int]:

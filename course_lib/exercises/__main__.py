@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from course_lib.exercises import apart, bundle, cells, grade_tables, grading, sandbox
+from course_lib.exercises import bundle, cells, grade_tables, grading, isolation, sandbox
 
 GRADE = """Students' code is run where it sees no oracle, no solution and no other notebook: with bubblewrap in namespaces of its own,
 without a network. Where these are not to be had, root gives each notebook an account of its own; any other user limits what it takes, and
@@ -48,7 +48,7 @@ def _write(options: argparse.Namespace) -> int:
 
 def _grade(options: argparse.Namespace) -> int:
     if options.die_with_parent:
-        apart.prctl(apart.DIE_WITH_PARENT, signal.SIGTERM)
+        isolation.prctl(isolation.DIE_WITH_PARENT, signal.SIGTERM)
     os.environ["TRITON_INTERPRET"] = "1"  # known-wrong kernels are run here, too
     signal.signal(signal.SIGTERM, _interrupt)
     graded = grading.grade(options.folder, options.seconds, options.way)

@@ -114,5 +114,5 @@ def _code(page: Any) -> list[str]:
         if not all(isinstance(line, str) for line in lines):
             raise NotebookError("not a notebook: a cell has no text")
         if cell.get("cell_type") == "code":
-            found.append("".join(lines))
+            found.append("".join(map(str, lines)))
     return found

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from course_lib.exercises import apart, values
+from course_lib.exercises import isolation, values
 from course_lib.exercises.accesses import watched_memory
 from course_lib.exercises.functions import DEEPEST, inside
 
@@ -61,11 +61,11 @@ def outcomes(function: Callable[..., Any], calls: Sequence[Callable[[], Any]], l
     """
     if not hasattr(os, "fork"):
         return [Outcome.of(values.plain(outcome.as_data())) for outcome in in_process(function, calls)]
-    sent = apart.forked(lambda: (outcome.as_data() for outcome in in_process(function, calls)), limit)
+    sent = isolation.forked(lambda: (outcome.as_data() for outcome in in_process(function, calls)), limit)
     return complete(sent, len(calls), limit)
 
 
-def complete(sent: apart.Sent, calls: int, limit: float) -> list[Outcome]:
+def complete(sent: isolation.Sent, calls: int, limit: float) -> list[Outcome]:
     """The outcomes of so many calls; if there are fewer, the last one says why."""
     try:
         found = [Outcome.of(message) for message in sent.messages[:calls]]

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from course_lib.exercises import apart, bundle, landlock, values
+from course_lib.exercises import bundle, isolation, landlock, values
 from course_lib.exercises.progress_file import ROOT
 
 WAYS = ("namespaces", "account", "limits")
@@ -29,8 +29,22 @@ START = 120.0  # seconds for the server to start
 BEGIN = 60.0  # seconds for a piece of work to begin
 ACCOUNTS = range(61_500, 64_000, 1000)  # the first of a thousand numbers that are nobody's
 LIBRARY = "/library"  # in namespaces
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/opt")
-SYSTEM += ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime")
+SYSTEM = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/opt",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+)
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TZ")
 
 
@@ -198,7 +212,7 @@ class Sandbox:
             self._control = None
         if self._server is not None:
             try:
-                self._server.wait(apart.GRACE)
+                self._server.wait(isolation.GRACE)
             except subprocess.TimeoutExpired:
                 self._server.kill()
                 self._server.wait()
@@ -221,7 +235,7 @@ class Talk:
     def message(self, seconds: float) -> Any:
         """The next message, plain data. Raises WorkError where none comes in so many seconds, at the end, or for what is no message."""
         size = int.from_bytes(self._bytes(8, seconds), "little")
-        if size > apart.LONGEST:
+        if size > isolation.LONGEST:
             raise WorkError("its answer cannot be read")
         data = self._bytes(size, seconds)
         try:
@@ -229,16 +243,17 @@ class Talk:
         except (ValueError, RecursionError):
             raise WorkError("its answer cannot be read") from None
 
-    def messages(self, count: int, seconds: float) -> apart.Sent:
+    def messages(self, count: int, seconds: float) -> isolation.Sent:
         """So many messages, or those that come in so many seconds."""
-        found, end = [], time.monotonic() + seconds
+        end = time.monotonic() + seconds
+        found: list[Any] = []
         try:
             while len(found) < count:
                 found.append(self.message(end - time.monotonic()))
         except WorkError as error:
             ended = f"it took more than {seconds:g} seconds" if str(error).startswith("it took") else str(error)
-            return apart.Sent(tuple(found), ended)
-        return apart.Sent(tuple(found))
+            return isolation.Sent(tuple(found), ended)
+        return isolation.Sent(tuple(found))
 
     def rest(self, seconds: float) -> bytes:
         """All that comes until the end, which is not read as messages. Raises WorkError where there is no end in so many seconds."""
@@ -266,16 +281,16 @@ class Talk:
                 raise WorkError(f"it took more than {seconds:g} seconds")
         chunk = os.read(self._reader, 1 << 20)
         self._total += len(chunk)
-        if self._total > apart.MOST:
+        if self._total > isolation.MOST:
             raise WorkError("its answer is too long")
         self._buffer += chunk
         return bool(chunk)
 
     def _gone(self) -> NoReturn:
-        code = os.read(self._told, 20) if select.select([self._told], [], [], apart.GRACE)[0] else b""
+        code = os.read(self._told, 20) if select.select([self._told], [], [], isolation.GRACE)[0] else b""
         if not code:
             raise WorkError(LOST)
-        raise WorkError(apart.how(int(code)) or "its answer broke off")
+        raise WorkError(isolation.how(int(code)) or "its answer broke off")
 
 
 LOST = "the sandbox that it ran in is gone"

@@ -23,7 +23,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from course_lib.exercises import answering, apart, catalogue, landlock
+from course_lib.exercises import answering, catalogue, isolation, landlock
 
 SCRATCH = "/scratch"  # of a piece of work, where it has namespaces
 ROOM = 64 << 20  # bytes of it, in 4,096 files at the most
@@ -66,9 +66,9 @@ def main() -> None:
         _size = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: _leave())
-    apart.prctl(apart.DIE_WITH_PARENT, signal.SIGTERM)
-    apart.prctl(apart.ADOPT, 1)
-    apart.prctl(_DUMPABLE, 0)
+    isolation.prctl(isolation.DIE_WITH_PARENT, signal.SIGTERM)
+    isolation.prctl(isolation.ADOPT, 1)
+    isolation.prctl(_DUMPABLE, 0)
     number = 0
     control.send(b"ready")
     while True:
@@ -95,7 +95,7 @@ def _guarded(work: Any) -> NoReturn:
 
 
 def _leave() -> NoReturn:
-    apart.end_descendants()
+    isolation.end_descendants()
     os._exit(0)
 
 
@@ -111,7 +111,7 @@ def _start(settings: Settings, number: int, seconds: float, ask: int, answer: in
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")  # the first to go when memory is short
     account = settings.account and settings.account + number % 1000
     if not settings.namespaces:
-        apart.prctl(apart.DIE_WITH_PARENT, signal.SIGTERM)
+        isolation.prctl(isolation.DIE_WITH_PARENT, signal.SIGTERM)
         scratch = tempfile.mkdtemp(dir=settings.folder)
         if account:
             os.chown(scratch, account, account)
@@ -119,12 +119,12 @@ def _start(settings: Settings, number: int, seconds: float, ask: int, answer: in
     _unshare()
     init = os.fork()
     if init == 0:
-        apart.prctl(apart.DIE_WITH_PARENT, signal.SIGKILL)
+        isolation.prctl(isolation.DIE_WITH_PARENT, signal.SIGKILL)
         _mount(account)
         _guarded(lambda: _look_after(settings, account, SCRATCH, seconds, ask, answer, ended))
     for descriptor in (ask, answer, ended):
         os.close(descriptor)
-    apart.prctl(apart.DIE_WITH_PARENT, signal.SIGKILL)
+    isolation.prctl(isolation.DIE_WITH_PARENT, signal.SIGKILL)
     os.waitpid(init, 0)
     os._exit(0)
 
@@ -157,15 +157,15 @@ def _look_after(
     settings: Settings, account: int, scratch: str, seconds: float, ask: int, answer: int, ended: int
 ) -> NoReturn:
     """Have the work done by a process of its own; say how that ended; end when it has, when time is up, or when nobody waits for it."""
-    apart.prctl(apart.ADOPT, 1)
-    apart.prctl(_DUMPABLE, 0)
+    isolation.prctl(isolation.ADOPT, 1)
+    isolation.prctl(_DUMPABLE, 0)
     signal.signal(signal.SIGTERM, lambda *_: _end(settings, account, scratch))
     worker = os.fork()
     if worker == 0:
         _guarded(lambda: _work(settings, account, scratch, seconds, ask, answer, ended))
     os.close(ask)
     os.close(answer)
-    gone, limit, found, status = select.poll(), time.monotonic() + seconds + apart.GRACE, 0, 0
+    gone, limit, found, status = select.poll(), time.monotonic() + seconds + isolation.GRACE, 0, 0
     gone.register(ended, 0)
     while not found and time.monotonic() < limit and not gone.poll(3):
         found, status = _ended(worker)
@@ -185,7 +185,7 @@ def _ended(worker: int) -> tuple[int, int]:
 def _end(settings: Settings, account: int, scratch: str) -> NoReturn:
     """End all that is left. A namespace of processes ends with this one, its first."""
     if not settings.namespaces:
-        apart.end_descendants()
+        isolation.end_descendants()
         if account:
             _end_all_of(account)
         shutil.rmtree(scratch, ignore_errors=True)
@@ -206,7 +206,7 @@ def _work(
     settings: Settings, account: int, scratch: str, seconds: float, ask: int, answer: int, ended: int
 ) -> NoReturn:
     if not settings.namespaces:
-        apart.prctl(apart.DIE_WITH_PARENT, signal.SIGKILL)
+        isolation.prctl(isolation.DIE_WITH_PARENT, signal.SIGKILL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
     with open(ask, "rb") as file:
@@ -216,21 +216,21 @@ def _work(
     for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR", "MPLCONFIGDIR", "IPYTHONDIR"):
         os.environ[name] = scratch
     tempfile.tempdir = scratch
-    apart.quiet((answer,))
+    isolation.quiet((answer,))
     _limit(seconds, settings.namespaces or account > 0)
     if account:
         os.setgroups([])
         os.setresgid(account, account, account)
         os.setresuid(account, account, account)
-    apart.prctl(_NO_NEW_PRIVILEGES, 1)
+    isolation.prctl(_NO_NEW_PRIVILEGES, 1)
     if settings.readable:
         landlock.restrict(settings.readable, [scratch, "/dev/null"])
     header, none = (ctypes.c_uint32 * 2)(_CAPABILITIES, 0), (ctypes.c_uint32 * 6)()
     _LIBC.capset(header, none)
-    apart.prctl(_DUMPABLE, 1)
+    isolation.prctl(_DUMPABLE, 1)
     if question["kind"] == "compile":
         answering.compiled(question, answer)
-    apart.send(answer, answering.answers(question) if question["kind"] == "answer" else ["here"])
+    isolation.send(answer, answering.answers(question) if question["kind"] == "answer" else ["here"])
     os._exit(0)
 
 
@@ -239,7 +239,7 @@ def _limit(seconds: float, own_processes: bool) -> None:
     for kind, most in (
         ("CORE", 0),
         ("CPU", int(seconds) + 1),
-        ("AS", _size + (apart.GIGABYTES << 30)),
+        ("AS", _size + (isolation.GIGABYTES << 30)),
         ("FSIZE", FILE),
         ("NOFILE", OPEN_FILES),
         *([("NPROC", PROCESSES)] if own_processes else []),
