@@ -8,7 +8,6 @@ for running the solution's ``text`` that an attack has found.
 import contextlib
 import csv
 import hashlib
-import json
 import os
 import re
 import socket
@@ -21,9 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from attacking import RIGHT, page, running
 
 from course_lib import runtime
-from course_lib.exercises import exercises, landlock, sandbox
+from course_lib.exercises import exercises, landlock
 from course_lib.exercises.material import material
 from course_lib.exercises.progress_file import ROOT
 
@@ -33,7 +33,6 @@ pytestmark = [
 ]
 SECTIONS = re.compile(r"^#### (.*)\n", re.MULTILINE)
 RUN = "exec(text, space := {})\n    return space['phase_of'](n, buffers)"
-RIGHT = "def phase_of(n, buffers):\n    r = n // buffers\n    return n % buffers, r % 2, 1 - r % 2\n"
 KERNEL = "from course_lib.kernels import tl, triton\n"
 HONEST = {
     "plain": RIGHT,
@@ -54,15 +53,16 @@ class Class(NamedTuple):
     asked: list[bytes]  # by whoever reached the server
 
 
-def page(source: str, exercise: str = "phase_of") -> str:
-    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
-    check = {**cell, "source": f"check({exercise})"}
-    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell, check]})
-
-
-def pages(folder: Path, port: int) -> Iterator[tuple[str, str, str]]:
+def pages(folder: Path, port: int, place: Path) -> Iterator[tuple[str, str, str]]:
     """Name, exercise and source of each attack."""
-    words = {"CHECKOUT": ROOT, "CLASS": folder, "PACKAGES": sysconfig.get_path("purelib"), "PORT": port, "RUN": RUN}
+    words = {
+        "CHECKOUT": ROOT,
+        "CLASS": folder,
+        "PLACE": place,
+        "PACKAGES": sysconfig.get_path("purelib"),
+        "PORT": port,
+        "RUN": RUN,
+    }
     for path in sorted((Path(__file__).parent / "attacks").glob("*.txt")):
         _, *parts = SECTIONS.split(path.read_text(encoding="utf-8"))
         for name, text in zip(parts[::2], parts[1::2]):
@@ -146,40 +146,8 @@ def listening() -> Iterator[tuple[int, list[bytes]]]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def possible(way: str) -> str:
-    """Why this machine lacks a way; '' if it has it."""
-    try:
-        with sandbox.Sandbox(way=way):
-            return ""
-    except sandbox.SandboxError as error:
-        return str(error)
-
-
-@pytest.fixture(scope="module", params=sandbox.WAYS)
-def way(request) -> str:
-    """Each that this machine has. COURSE_REQUIRE_SANDBOX=1 wants one that is more than limits."""
-    lacking = possible(request.param)
-    if lacking:
-        others = [other for other in sandbox.WAYS[:2] if other != request.param]
-        if os.environ.get("COURSE_REQUIRE_SANDBOX") == "1" and request.param != "limits" and all(map(possible, others)):
-            pytest.fail(f"COURSE_REQUIRE_SANDBOX is set, and there is none: {lacking}")
-        pytest.skip(lacking)
-    return request.param
-
-
-def running() -> set[int]:
-    """The processes of a sandbox, or that an attack has started."""
-    found = set()
-    for entry in os.listdir("/proc"):
-        with contextlib.suppress(OSError, ValueError):
-            line = Path(f"/proc/{int(entry)}/cmdline").read_bytes()
-            if b"sandbox_server" in line or b"987654" in line:
-                found.add(int(entry))
-    return found
-
-
 @pytest.fixture(scope="module")
-def graded(way, tmp_path_factory) -> Class:
+def graded(way, place, tmp_path_factory) -> Class:
     folder = tmp_path_factory.mktemp(f"class-{way}")
     folder.chmod(0o700)
     (folder / "honest").mkdir()
@@ -187,16 +155,19 @@ def graded(way, tmp_path_factory) -> Class:
         number = {"kernel": "matmul_kernel", "memory": "v2_from_v1"}.get(name, "phase_of")
         (folder / "honest" / f"{name}.ipynb").write_text(page(source, number))
     with listening() as (port, asked):
-        for name, exercise, source in pages(folder, port):
+        for name, exercise, source in pages(folder, port, place):
             (folder / "cheats").mkdir(exist_ok=True)
             (folder / "cheats" / f"{name.replace('/', '_')}.ipynb").write_text(page(source, exercise))
         odd_files(folder)
-        before, others = digests(folder), running()
+        before = digests(folder)
         command = [sys.executable, "-m", "course_lib.exercises", "grade", "--way", way, str(folder)]
-        done = subprocess.run(command, capture_output=True, timeout=600, check=False)
+        done = subprocess.run(
+            command, capture_output=True, timeout=600, check=False, env=os.environ | {"TMPDIR": str(place)}
+        )
     said = done.stdout.decode()
     assert done.returncode == 0, done.stderr.decode()[-2000:]
-    assert running() <= others
+    assert not running(place)
+    assert os.listdir(place) == []
     assert digests(folder) == before
     with (folder / "grades-2.csv").open(newline="") as file:
         rows: dict[str, list[dict[str, str]]] = {}
@@ -215,7 +186,7 @@ def digests(folder: Path) -> dict[str, Any]:
 
 
 def test_there_are_sixty_and_more(tmp_path) -> None:
-    assert len(list(pages(tmp_path, 0))) + len(odd_files_of(tmp_path)) >= 100
+    assert len(list(pages(tmp_path, 0, tmp_path))) + len(odd_files_of(tmp_path)) >= 100
 
 
 def odd_files_of(tmp_path: Path) -> dict[str, str]:

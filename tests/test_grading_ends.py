@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from test_attacks import RIGHT, page, running, way  # noqa: F401 - a fixture
+from attacking import RIGHT, page, running
 
 from course_lib import runtime
 
@@ -18,20 +18,17 @@ pytestmark = [
     pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter"),
     pytest.mark.xdist_group("attacks"),
 ]
-WAITS = "import subprocess, time\ndef phase_of(n, buffers):\n    subprocess.Popen(['sleep', '987654'])\n    time.sleep(99)\n"
+WAITS = (
+    "import subprocess\ndef phase_of(n, buffers):\n    subprocess.run(['PLACE/sleeper', '99'], executable='sleep')\n"
+)
 NEVER = "X = [0 for _ in iter(int, 1)]\ndef phase_of(n, buffers):\n    return X\n"
 
 
-def sleepers() -> list[int]:
-    found = []
-    for entry in os.listdir("/proc"):
-        with contextlib.suppress(OSError, ValueError):
-            if b"987654" in Path(f"/proc/{int(entry)}/cmdline").read_bytes():
-                found.append(int(entry))
-    return found
+def sleepers(place: Path) -> set[int]:
+    return running(place / "sleeper")
 
 
-def until(what, seconds=90.0) -> bool:
+def until(what, seconds=300.0) -> bool:
     end = time.monotonic() + seconds
     while not what() and time.monotonic() < end:
         time.sleep(0.05)
@@ -48,26 +45,26 @@ def rows(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def class_(tmp_path) -> Path:
+def class_(tmp_path, place) -> Path:
     folder = tmp_path / "class"
     folder.mkdir()
     folder.chmod(0o700)
     (folder / "a.ipynb").write_text(page(RIGHT))
-    (folder / "b.ipynb").write_text(page(WAITS))
+    (folder / "b.ipynb").write_text(page(WAITS.replace("PLACE", str(place))))
     (folder / "c.ipynb").write_text(page(NEVER))
     return folder
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_ended_by_a_signal_it_leaves_nothing(how, way, class_) -> None:  # noqa: F811
-    before = running()
+def test_ended_by_a_signal_it_leaves_nothing(how, way, place, class_) -> None:
+    environment = os.environ | {"TMPDIR": str(place)}
     (class_ / "grades.csv").write_text("before")
     command = [sys.executable, "-m", "course_lib.exercises", "grade", "--way", way, str(class_)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as grading:
-        assert until(sleepers)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as grading:
+        assert until(lambda: sleepers(place))
         grading.send_signal(how)
         said, _ = grading.communicate(timeout=60)
-    assert until(lambda: running() <= before, 20)
+    assert until(lambda: not running(place), 20)
     if how == signal.SIGKILL:
         assert (class_ / "grades.csv").read_text() == "before"
     else:
@@ -78,29 +75,32 @@ def test_ended_by_a_signal_it_leaves_nothing(how, way, class_) -> None:  # noqa:
     assert [p.name for p in class_.iterdir() if p.name.endswith(".partial")] == []
 
 
-def test_make_may_be_killed_too(way, class_) -> None:  # noqa: F811
-    before = running()
+def test_make_may_be_killed_too(way, place, class_) -> None:
+    environment = os.environ | {"TMPDIR": str(place)}
     command = [sys.executable, "-m", "course_lib.exercises", "grade", "--die-with-parent", "--way", way, str(class_)]
     with subprocess.Popen(
-        ["bash", "-c", '"$@"; true', "bash", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ["bash", "-c", '"$@"; true', "bash", *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment,
     ) as shell:
-        assert until(sleepers)
+        assert until(lambda: sleepers(place))
         shell.kill()
-    assert until(lambda: running() <= before, 20)
+    assert until(lambda: not running(place), 20)
     assert until(lambda: (class_ / "grades.csv").exists(), 20)
 
 
-def test_a_server_that_dies_costs_nobody_a_grade(way, class_) -> None:  # noqa: F811
+def test_a_server_that_dies_costs_nobody_a_grade(way, place, class_) -> None:
+    environment = os.environ | {"TMPDIR": str(place)}
     (class_ / "c.ipynb").unlink()
-    before = running()
     command = [sys.executable, "-m", "course_lib.exercises", "grade", "--way", way, str(class_)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as grading:
-        assert until(sleepers)
-        for process in running() - before - set(sleepers()):
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as grading:
+        assert until(lambda: sleepers(place))
+        for process in running(place) - sleepers(place):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         assert grading.wait(120) == 0
     found = rows(class_)
     assert found["a.ipynb"].startswith("passed")
     assert "did not end" in found["b.ipynb"]
-    assert until(lambda: running() <= before, 20)
+    assert until(lambda: not running(place), 20)

@@ -19,12 +19,11 @@ from course_lib.exercises.checking import Report
 from course_lib.exercises.collected import Work, collected, read
 from course_lib.exercises.grade_tables import Grade
 from course_lib.exercises.marking import Clock, Marker
-from course_lib.exercises.sandbox import LOST, Sandbox, SandboxError, WorkError
+from course_lib.exercises.sandbox import INTERRUPTED, LOST, Sandbox, SandboxError, WorkError
 from course_lib.instruments.measure import progress
 
 SECONDS = 60.0  # for a notebook
 LONGEST = 300  # characters of a reason
-INTERRUPTED = "grading was interrupted"
 
 
 class Graded(NamedTuple):

@@ -11,7 +11,7 @@ from course_lib.exercises.base import Exercise
 from course_lib.exercises.checking import Report
 from course_lib.exercises.forked_process import LIMIT, Failure, complete
 from course_lib.exercises.material import Material, material
-from course_lib.exercises.sandbox import BEGIN, LOST, Sandbox, Talk, WorkError
+from course_lib.exercises.sandbox import BEGIN, INTERRUPTED, LOST, Sandbox, Talk, WorkError
 from course_lib.exercises.unseen import unseen
 
 OTHER_NUMBERS = "right for the numbers that the check shows, not for others"
@@ -62,8 +62,9 @@ class Marker:
         except (ValueError, TypeError):  # of another shape than what is sent
             raise WorkError(UNREADABLE) from None
         except WorkError as error:
-            late = str(error).startswith("it took")
-            raise WorkError(f"it took more than {clock.seconds:g} seconds") from None if late else error
+            if str(error).startswith("it took"):
+                raise WorkError(f"it took more than {clock.seconds:g} seconds") from None
+            raise
         return report
 
     def _of(self, exercise: Exercise) -> _Known:
@@ -86,7 +87,7 @@ class Marker:
         count = len(known.shown.cases) + len(known.unseen.cases)
         limit = LIMIT * count / len(known.shown.cases)
         sent = talk.messages(count, min(limit, clock.left))
-        if sent.ended == LOST or (sent.ended.startswith("it took") and not clock.left):
+        if sent.ended in (LOST, INTERRUPTED) or (sent.ended.startswith("it took") and not clock.left):
             raise WorkError(sent.ended)
         found = complete(sent, count, limit)
         with self._judging:

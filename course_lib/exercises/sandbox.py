@@ -29,6 +29,7 @@ START = 120.0  # seconds for the server to start
 BEGIN = 60.0  # seconds for a piece of work to begin
 ACCOUNTS = range(61_500, 64_000, 1000)  # the first of a thousand numbers that are nobody's
 LIBRARY = "/library"  # in namespaces
+LOST, INTERRUPTED = "the sandbox that it ran in is gone", "grading was interrupted"  # ways in which work ends
 SYSTEM = (
     "/usr",
     "/bin",
@@ -276,7 +277,7 @@ class Talk:
         end = time.monotonic() + seconds
         while not select.select([self._reader], [], [], max(0.0, min(0.25, end - time.monotonic())))[0]:
             if self._box.stopped.is_set():
-                raise WorkError("grading was interrupted")
+                raise WorkError(INTERRUPTED)
             if time.monotonic() >= end:
                 raise WorkError(f"it took more than {seconds:g} seconds")
         chunk = os.read(self._reader, 1 << 20)
@@ -291,9 +292,6 @@ class Talk:
         if not code:
             raise WorkError(LOST)
         raise WorkError(isolation.how(int(code)) or "its answer broke off")
-
-
-LOST = "the sandbox that it ran in is gone"
 
 
 def visible(hidden: Sequence[Path]) -> list[str]:

@@ -133,6 +133,7 @@ def _unshare() -> None:
     user, group = os.getuid(), os.getgid()
     _done(_LIBC.unshare(_MOUNTS | _HOST | _IPC | _PIDS | _NETWORK | (_USER if user else 0)))
     if user:
+        isolation.prctl(_DUMPABLE, 1)  # or these files are root's
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             Path("/proc/self", name).write_text(text, encoding="ascii")
 
