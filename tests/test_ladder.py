@@ -276,7 +276,7 @@ def test_the_lecture_runs_without_a_compiler(fresh, monkeypatch, capsys) -> None
     monkeypatch.chdir(notebooks.NOTEBOOKS)
     timings = ladder.timings
     monkeypatch.setattr(ladder, "timings", lambda lengths, **_: timings(lengths, seconds_each=0.001))
-    path = notebooks.lecture("09")
+    path = notebooks.lecture("15")
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     namespace: dict[str, object] = {"__name__": "__main__"}
     for cell in cells:

@@ -138,7 +138,6 @@ BAD = {
     "intensity": (lambda: plots.roofline(ax(), GPU, "fp16", {"a": 0}), ValueError, r"points\[0\] is 0"),
     "no trace": (lambda: plots.trace(ax(), Memory()), ValueError, "memory has 0 loads and stores"),
     "no GPUs": (lambda: plots.memory_levels(ax(), []), ValueError, "gpus has 0 entries"),
-    "no lectures": (lambda: plots.course_map(ax(), []), ValueError, "lectures has 0 entries"),
     "length": (lambda: plots.score_size(ax(), 0, 2, GPU), ValueError, "n is 0"),
     "a vector": (lambda: plots.heatmap(ax(), torch.ones(3), ""), ValueError, r"matrix has shape \[3\]"),
     "labels": (lambda: plots.heatmap(ax(), torch.ones(2, 2), "", cols=["a"]), ValueError, "cols has 1 labels; pass 2"),

@@ -86,7 +86,7 @@ def _limits(record: data.Measured) -> str:
     other = ratios(again, "attention()", "cuDNN", LENGTHS[1:])
     return (
         "Its tiles were chosen by runs on this GPU and these shapes, cuDNN's were not; at N = 512, left out here, it is "
-        f"{min(short):.2f} to {max(short):.2f} ×\nas fast as cuDNN; another run, that of lecture 11, gives {geometric_mean(other):.2f} × "
+        f"{min(short):.2f} to {max(short):.2f} ×\nas fast as cuDNN; another run, that of lecture 12, gives {geometric_mean(other):.2f} × "
         f"({min(other):.2f} to {max(other):.2f}) for N from 1,024 on."
     )
 

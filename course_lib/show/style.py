@@ -69,7 +69,7 @@ ALGORITHM = {
     "ring": BLUE,
     "fixed order": ORANGE,
     "queue": BLUE,
-    # lecture 11
+    # lecture 12
     "8 bits": GREEN,
     "one scale": ORANGE,
     "block scales": SKY,
@@ -287,4 +287,11 @@ def kind_label(ax: Axes, kind: str) -> None:
         fontsize=11,
         color="#444444",
         style="italic",
+    )
+
+
+def source_note(ax: Axes, words: str) -> None:
+    """Small, grey, below the whole figure of ``ax``: where its numbers come from, what a hollow mark means."""
+    ax.get_figure(root=True).supxlabel(  # type: ignore[union-attr]
+        checks.text("words", words), x=0.995, ha="right", fontsize=9.5, color=GREY, style="italic"
     )
