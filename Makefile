@@ -135,20 +135,21 @@ test-hub: $(READY) $(HUB)  ## thirty students on a real JupyterHub of this machi
 
 WEB := course_lib/publish/web/node_modules/.package-lock.json
 $(WEB): course_lib/publish/web/package-lock.json | $(READY)
-	@echo "fetching fonts and reveal.js (once)"
+	@echo "fetching fonts, MathJax and reveal.js (once)"
 	@command -v npm >/dev/null || $(PIP) -c requirements.lock -e '.[web]'
 	@$(PYTHON) -m course_lib.publish.web
 
 .PHONY: web
-web: $(WEB)  ## fetch fonts and reveal.js for pages and slides (pages and slides do this by themselves)
+web: $(WEB)  ## fetch fonts, MathJax and reveal.js for the book and the slides (both do this by themselves)
+
+.PHONY: book
+book: slides  ## write the course as a book, with the slides, to site/: search, dark mode, clickable pictures; no kernel, no network
+	@test -d docs/book || { echo "a student's copy has no book: its lectures have no outputs"; exit 1; }
+	@$(PYTHON) -m course_lib.publish.book
 
 .PHONY: slides
-slides: $(READY) $(WEB)  ## write the lectures as reveal.js slides to site/: they need no kernel and no network
+slides: $(READY) $(WEB)  ## write the lectures as reveal.js slides to site/slides/: they need no kernel and no network
 	@$(PYTHON) -m course_lib.publish.decks
-
-.PHONY: pages
-pages: $(READY) $(WEB)  ## write the lectures as static pages to site/: clickable pictures without a kernel or a network
-	@$(PYTHON) -m course_lib.publish.pages
 
 .PHONY: bench-pictures
 bench-pictures: $(READY)  ## measure how fast the clickable pictures load, step and answer in Chromium

@@ -152,11 +152,13 @@ def open_file(browser) -> Iterator[Callable]:
     context = browser.new_context(offline=True, viewport={"width": slides.WIDTH, "height": slides.HEIGHT})
     complaints: list[str] = []
 
-    def opened(path: Path, text: str):
-        path.write_text(text, encoding="utf-8")
+    def opened(path: Path, text: str | None = None):
+        if text is not None:
+            path.write_text(text, encoding="utf-8")
         page = context.new_page()
         page.set_default_timeout(10_000)
-        page.on("console", lambda message: complaints.append(f"console: {message.text}"))
+        # The book's theme says in the log what it does.
+        page.on("console", lambda m: m.text.startswith("[PST]: ") or complaints.append(f"console: {m.text}"))
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
         page.goto(path.as_uri())

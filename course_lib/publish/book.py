@@ -97,7 +97,9 @@ def front(path: Path) -> dict[str, Any]:
 def facts() -> dict[str, Any]:
     """What the pages of docs/book are filled with."""
     lectures, record = notebooks.lectures(), data.measured(*PEAK)
-    outputs = (o for path in lectures for cell in nbformat.read(path, as_version=4).cells for o in cell.get("outputs", []))
+    outputs = (
+        o for path in lectures for cell in nbformat.read(path, as_version=4).cells for o in cell.get("outputs", [])
+    )
     return {
         "lectures": [front(path) for path in lectures],
         "picture": next(pictures.html(output) for output in outputs if "clickable" in output.get("metadata", {})),
@@ -105,7 +107,9 @@ def facts() -> dict[str, Any]:
         "peak": max((row for row in record.rows if row["algorithm"] == "attention()"), key=lambda row: row["tflops"]),
         "modules": imports.used(lectures),
         "claims": [(data.claims()[entry.id], entry, notebooks.about(entry.lecture)) for entry in ledger.entries()],
-        "glossary": [(term, words, path and front(path)) for term, words in glossary().items() for path in [defining(term)]],
+        "glossary": [
+            (term, words, front(path)) for term, words in glossary().items() if (path := defining(term))
+        ],
     }
 
 
@@ -132,12 +136,22 @@ def write(site: Path = SITE) -> int:
         sources = Path(folder) / "sources"
         prepare(sources)
         web.copy_assets(site / "_static")
-        flags = ["--quiet", "--fresh-env", "--fail-on-warning", "--conf-dir", str(PAGES), "--doctree-dir", f"{folder}/doctrees"]
+        flags = [
+            "--quiet",
+            "--fresh-env",
+            "--fail-on-warning",
+            "--conf-dir",
+            str(PAGES),
+            "--doctree-dir",
+            f"{folder}/doctrees",
+        ]
         return build_main([*flags, str(sources), str(site)])
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m course_lib.publish.book", description="Write the course as a book.")
+    parser = argparse.ArgumentParser(
+        prog="python -m course_lib.publish.book", description="Write the course as a book."
+    )
     parser.add_argument("--out", type=Path, default=SITE, help="the folder to write to (default: site)")
     site = parser.parse_args().out
     failed = write(site)

@@ -92,7 +92,9 @@ def deck(path: Path) -> str:
     )
     return _PAGE.format(
         title=html.escape("{number} · {title}".format(**notebooks.about(path))),
-        links="\n".join(f'<link rel="stylesheet" href="../_static/{name}.css">' for name in ("reset", "reveal", "fonts")),
+        links="\n".join(
+            f'<link rel="stylesheet" href="../_static/{name}.css">' for name in ("reset", "reveal", "fonts")
+        ),
         style=_STYLE + styles() + HtmlFormatter(style="default").get_style_defs(".highlight"),
         sections=re.sub(r'href="(\d\d_\w+)\.ipynb"', r'href="\1.html"', sections),
         width=slides.WIDTH,

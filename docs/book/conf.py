@@ -28,14 +28,18 @@ html_css_files = ["fonts.css", "clickable.css", "book.css"]
 html_js_files = ["book.js"]
 html_copy_source = False
 html_show_sphinx = False
+html_use_index = False
+html_domain_indices = False
 html_theme_options = {
     "use_download_button": False,
     "home_page_in_toc": True,
     "show_navbar_depth": 1,
     "show_toc_level": 2,
     "search_bar_text": "Search the course",
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "logo": {"text": "FlashAttention: the course"},
 }
+html_context = {"default_mode": "auto"}
 mathjax_path = "mathjax/tex-chtml.js"
 mathjax3_config = {"options": {"enableMenu": False}}
 

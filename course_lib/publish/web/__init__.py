@@ -12,6 +12,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 MODULES = HERE / "node_modules"
 FONTS = {
+    ("Source Sans 3", 400, "normal"): "source-sans-3/files/source-sans-3-latin-400-normal.woff2",
+    ("Source Sans 3", 600, "normal"): "source-sans-3/files/source-sans-3-latin-600-normal.woff2",
+    ("Source Sans 3", 400, "italic"): "source-sans-3/files/source-sans-3-latin-400-italic.woff2",
     ("DejaVu Sans", 400, "normal"): "dejavu-sans/files/dejavu-sans-latin-400-normal.woff2",
     ("DejaVu Sans", 700, "normal"): "dejavu-sans/files/dejavu-sans-latin-700-normal.woff2",
     ("DejaVu Sans", 400, "italic"): "dejavu-sans/files/dejavu-sans-latin-400-italic.woff2",
