@@ -137,7 +137,9 @@ def test_search_and_next_lead_through_the_course(site, open_file) -> None:
     page.locator("a.right-next").click()
     page.locator("a.left-prev").wait_for()
     walked = [Path(page.url).stem]
-    while after := re.search(r'rel="next" [^>]*href="([^"]*)"', (site / f"{walked[-1]}.html").read_text(encoding="utf-8")):
+    while after := re.search(
+        r'rel="next" [^>]*href="([^"]*)"', (site / f"{walked[-1]}.html").read_text(encoding="utf-8")
+    ):
         walked.append(os.path.normpath(Path(walked[-1]).parent / after[1]).removesuffix(".html"))
     assert walked[: len(LECTURES)] == [path.stem for path in LECTURES.values()]
     assert {"glossary", "reference", "claims", "docs/teaching"} <= set(walked)

@@ -107,9 +107,7 @@ def facts() -> dict[str, Any]:
         "peak": max((row for row in record.rows if row["algorithm"] == "attention()"), key=lambda row: row["tflops"]),
         "modules": imports.used(lectures),
         "claims": [(data.claims()[entry.id], entry, notebooks.about(entry.lecture)) for entry in ledger.entries()],
-        "glossary": [
-            (term, words, front(path)) for term, words in glossary().items() if (path := defining(term))
-        ],
+        "glossary": [(term, words, front(path)) for term, words in glossary().items() if (path := defining(term))],
     }
 
 

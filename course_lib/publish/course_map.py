@@ -1,5 +1,6 @@
 """Draws the map of the course that lecture 00 and the README show: python -m course_lib.publish.course_map"""
 
+import io
 from pathlib import Path
 
 from matplotlib import rc_context
@@ -7,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from course_lib.files import write_atomically
 from course_lib.publish import notebooks
 from course_lib.show import style
 
@@ -67,7 +69,8 @@ def write(path: Path = PATH) -> None:
     with rc_context(style.RC):
         figure = Figure(figsize=SIZE)
         draw(figure.subplots())
-        figure.savefig(path, metadata={"Date": None})
+        figure.savefig(svg := io.StringIO(), format="svg", metadata={"Date": None})
+    write_atomically(path, svg.getvalue())
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from course_lib.files import write_atomically
 from course_lib.publish import form
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
@@ -139,7 +140,7 @@ def refresh(path: Path, fresh: bool = False) -> bool:
     }
     after = nbformat.writes(notebook) + "\n"
     if after != before:
-        path.write_text(after, encoding="utf-8")
+        write_atomically(path, after)
     return after != before
 
 
