@@ -4,7 +4,7 @@
 # The volume keeps the student's own copy of the lectures.
 FROM python:3.12-slim
 
-# A compiler for the C++ rung of lecture 09, make for the commands of the README: any version of Debian's will do.
+# A compiler for the C++ rung of lecture 15, make for the commands of the README: any version of Debian's will do.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends g++ make \

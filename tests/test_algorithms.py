@@ -127,8 +127,8 @@ Q, K, V = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5, 2)
         (Q[0], K, V, {}, ValueError, r"q has shape \[3\]; pass a tensor with 2 dimensions"),
         (Q.tolist(), K, V, {}, TypeError, "q is a list; pass a torch.Tensor"),
         (Q, K[:, :2], V, {}, ValueError, "q has head dimension 3 but k has 2"),
-        (Q, K, V[:4], {}, ValueError, "k has 5 rows but v has 4; each key needs one value"),
-        (Q.half(), K, V, {}, TypeError, "q is torch.float16 but k is torch.float32; convert one"),
+        (Q, K, V[:4], {}, ValueError, "k has 5 rows but v has 4"),
+        (Q.half(), K, V, {}, TypeError, "q is torch.float16 but k is torch.float32"),
         (Q, K, V.to("meta"), {}, ValueError, "v is on the meta device and holds no numbers"),
         (Q[:0], K, V, {}, ValueError, r"q is empty \(shape \[0, 3\]\)"),
         (Q * torch.nan, K, V, {}, ValueError, "q contains NaN"),
@@ -144,7 +144,7 @@ def test_bad_attention_input(q, k, v, options, error, message) -> None:
 
 
 def test_tensors_on_two_devices_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"q is on cpu but k is on meta; move one, for example k.to\('cpu'\)"):
+    with pytest.raises(ValueError, match="q is on cpu but k is on meta"):
         checks.same_dtype_and_device(q=Q, k=K.to("meta"))
 
 
@@ -153,7 +153,7 @@ def test_bad_matmul_and_softmax_input() -> None:
         algorithms.standard_matmul(torch.ones(2, 3), torch.ones(2, 3))
     with pytest.raises(TypeError, match=r"a is torch.float32 but b is torch.float64"):
         algorithms.standard_matmul(torch.ones(2, 3), torch.ones(3, 2).double())
-    with pytest.raises(ValueError, match=r"x has shape \[1, 2\]; pass a tensor with 1 dimension"):
+    with pytest.raises(ValueError, match=r"x has shape \[1, 2\]"):
         algorithms.offline_softmax(torch.ones(1, 2), 1)
     with pytest.raises(ValueError, match="block is 0"):
         algorithms.online_softmax(torch.ones(2), 0)

@@ -94,11 +94,7 @@ def test_every_gpu_that_the_course_names_is_there() -> None:
     ("call", "error", "message"),
     [
         (lambda: data.gpu("A100"), ValueError, "gpu is 'A100'; choose one of 'T4', 'V100', 'A100-40'"),
-        (
-            lambda: data.gpu("T4").flops_per_s("bf16"),
-            ValueError,
-            "the T4 has no bf16 tensor-core rate; choose one of 'fp32', 'fp16'",
-        ),
+        (lambda: data.gpu("T4").flops_per_s("bf16"), ValueError, "the T4 has no bf16 tensor-core rate"),
         (lambda: data.gpu("T4").flops_per_s("int4"), ValueError, "dtype is 'int4'; choose one of"),
         (lambda: data.reported("speed"), ValueError, "name is 'speed'; choose one of 'attention_gpu'"),
         (
@@ -106,16 +102,8 @@ def test_every_gpu_that_the_course_names_is_there() -> None:
             ValueError,
             "column is 'fast'; choose one of 'n', 'd', 'standard'",
         ),
-        (
-            lambda: data.measured("nvidia-h200", "nothing"),
-            ValueError,
-            "no recording nvidia-h200/nothing; choose one of",
-        ),
-        (
-            lambda: claims.verdict("C99", ("x", True)),
-            ValueError,
-            "claim is 'C99'; data/claims.csv has C1, C6, .* C15: add a row for a new one",
-        ),
+        (lambda: data.measured("nvidia-h200", "nothing"), ValueError, "no recording nvidia-h200/nothing"),
+        (lambda: claims.verdict("C99", ("x", True)), ValueError, "claim is 'C99'; data/claims.csv has C1"),
         (lambda: claims.verdict("C1"), ValueError, "no findings for C1"),
         (lambda: cost.element_bytes("fp12"), ValueError, "dtype is 'fp12'; choose one of"),
         (lambda: cost.attention_flops(0, 64), ValueError, "n is 0; pass a whole number of at least 1"),
@@ -179,9 +167,7 @@ def test_a_table_in_another_encoding_names_the_file(tmp_path) -> None:
 def test_broken_headers_and_empty_tables(tmp_path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("name,m\n")
-    with pytest.raises(
-        data.DataError, match=r"t.csv, line 1: the columns are \['name', 'm'\]; expected \['name', 'n'\]"
-    ):
+    with pytest.raises(data.DataError, match=r"t.csv, line 1: the columns are \['name', 'm'\]"):
         data.read_table(path, {"name": data.as_text, "n": data.as_text}, key="name")
     path.write_text("name,n\n")
     with pytest.raises(data.DataError, match=r"t\.csv has no rows"):
@@ -251,7 +237,7 @@ def test_every_table_and_recording_in_data_is_sound() -> None:
         assert data.measured(path.parent.name, path.stem).label.startswith("recorded 20")
     bench = data.measured("nvidia-h200", "forward_ladder")
     assert [bench.version(package) for package in ("torch", "cudnn")] == ["2.11.0", "9.19.0"]
-    with pytest.raises(ValueError, match="package is 'numba'; choose one of"):
+    with pytest.raises(ValueError, match="package is 'numba'"):
         bench.version("numba")
     known = {row["key"] for row in data.reported("sources")}
     assert {claim["source"] for claim in data.claims().values()} <= known, (

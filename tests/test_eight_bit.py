@@ -231,13 +231,13 @@ def made(x: torch.Tensor) -> operands.Operands:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda x: operands.quantise(x[0], x, x), ValueError, r"q has shape \[2, 20, 64\]; pass a tensor with 4"),
+        (lambda x: operands.quantise(x[0], x, x), ValueError, r"q has shape \[2, 20, 64\]"),
         (lambda x: operands.quantise(x, x[:, :, :5], x), ValueError, "k has shape"),
         (lambda x: operands.quantise(x[:, :1], x, x), ValueError, "heads a multiple"),
         (lambda x: operands.quantise(x, x.half(), x), TypeError, "q is torch.float32 but k is"),
         (lambda x: operands.quantise(x[..., :24].contiguous(), x, x), ValueError, "the head size of q is 24"),
         (lambda x: operands.quantise(x[:, :, :0], x, x), ValueError, "q is empty"),
-        (lambda x: operands.quantise(x, x, x, torch.ones(3)), ValueError, r"sign has shape \[3\]; pass \[64\]"),
+        (lambda x: operands.quantise(x, x, x, torch.ones(3)), ValueError, r"sign has shape \[3\]"),
         (lambda x: operands.quantise(x, x, x, [1.0] * 64), TypeError, "sign is a list"),
         (lambda x: eight_bit.attention(x, x, x, torch.zeros(64)), ValueError, "sign holds other numbers than"),
         (lambda x: operands.quantise(x, x, x, torch.full((64,), 2.0)), ValueError, "sign holds other numbers than"),
@@ -267,7 +267,7 @@ def made(x: torch.Tensor) -> operands.Operands:
         (
             lambda x: eight_bit.forward(made(x)._replace(q=made(x).k._replace(values=made(x).q.values.mT))),
             ValueError,
-            r"q.values is not contiguous from an address that is a multiple of 16; pass q.values.clone\(\)",
+            "q.values is not contiguous from an address that is a multiple of 16",
         ),
         (
             lambda x: eight_bit.forward(made(x)._replace(v=made(x).v._replace(top=made(x).v.top.double()))),

@@ -208,10 +208,10 @@ X = torch.randn(1, 2, 8, 16, device=DEVICE)
     ("rung", "args", "error", "message"),
     [
         ("fast", (X, X, X), ValueError, "rung is 'fast'; choose one of 'Online'"),
-        ("TMA", (X[0], X, X), ValueError, r"q has shape \[2, 8, 16\]; pass a tensor with 4 dimensions"),
+        ("TMA", (X[0], X, X), ValueError, r"q has shape \[2, 8, 16\]"),
         ("TMA", (X, X, X[:, :, :4]), ValueError, r"k has shape \[1, 2, 8, 16\] but v has \[1, 2, 4, 16\]"),
         ("TMA", (X[:, :1], X, X), ValueError, r"q is \[1, 1, 8, 16\] but k is \[1, 2, 8, 16\]"),
-        ("TMA", (X[..., :8],) * 3, ValueError, "the head size is 8; choose one of 16, 32, 64, 128"),
+        ("TMA", (X[..., :8],) * 3, ValueError, "the head size is 8"),
         ("TMA", (X, X.half(), X), TypeError, r"q is torch\.float32 but k is torch\.float16"),
         (
             "overlap",
@@ -221,20 +221,10 @@ X = torch.randn(1, 2, 8, 16, device=DEVICE)
         ),
         ("TMA", (X, X[:, :, :0], X[:, :, :0]), ValueError, "k is empty"),
         ("TMA", (X, X, X, "no"), TypeError, "causal is 'no' .*; pass True or False"),
-        ("TMA", (X, X, X, True, 1.5), TypeError, r"causal_offset is 1\.5; pass a whole number"),
-        ("TMA", (X, X, X, False, 3), ValueError, "causal_offset is 3 but causal is False; pass causal=True with it"),
-        (
-            RUNGS["TMA"]._replace(blocks=((48, 64),) * 2),
-            (X, X, X),
-            ValueError,
-            r"rung\.blocks is 48; pass a power of two",
-        ),
-        (
-            RUNGS["TMA"]._replace(num_warps=(3, 3)),
-            (X, X, X),
-            ValueError,
-            r"rung\.num_warps is 3; choose one of 1, 2, 4, 8",
-        ),
+        ("TMA", (X, X, X, True, 1.5), TypeError, r"causal_offset is 1\.5"),
+        ("TMA", (X, X, X, False, 3), ValueError, "causal_offset is 3 but causal is False"),
+        (RUNGS["TMA"]._replace(blocks=((48, 64),) * 2), (X, X, X), ValueError, r"rung\.blocks is 48"),
+        (RUNGS["TMA"]._replace(num_warps=(3, 3)), (X, X, X), ValueError, r"rung\.num_warps is 3"),
     ],
 )
 def test_bad_input(rung, args, error, message) -> None:

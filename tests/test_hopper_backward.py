@@ -155,7 +155,7 @@ def test_without_hopper_the_portable_kernels_serve() -> None:
         pytest.skip("this GPU is a Hopper")
     q, k, v = inputs(1, 1, 1, 130, 130, 64, torch.float16)
     assert backward_refusal(q, k, v, 0.1, 0.0, False) == "it needs a Hopper GPU (H100, H200)"
-    with pytest.raises(TypeError, match=r"deterministic is 1 .*pass True or False"):
+    with pytest.raises(TypeError, match="deterministic is 1"):
         attention(q, k, v, deterministic=1)
 
 

@@ -22,7 +22,7 @@ def test_errors_against_an_oracle() -> None:
     infinite = torch.tensor([math.inf, -math.inf, 1.0])
     assert measure.max_error(infinite, infinite) == measure.rms_error(infinite, infinite) == 0
     assert measure.max_error(infinite, -infinite) == math.inf
-    with pytest.raises(ValueError, match=r"x has shape \[4\] but oracle has \[3\]; they must be equal"):
+    with pytest.raises(ValueError, match=r"x has shape \[4\] but oracle has \[3\]"):
         measure.max_error(x, oracle[:3])
 
 

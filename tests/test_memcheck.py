@@ -1,4 +1,4 @@
-"""The kernels of lectures 10 and 11 and attention() under compute-sanitizer's memcheck: no access outside of what was allocated.
+"""The Hopper and 8-bit kernels and attention() under compute-sanitizer's memcheck: no access outside of what was allocated.
 
 Tiles fewer and more than SMs, ragged, causal or not; attention() with head sizes between those of its blocks.
 """

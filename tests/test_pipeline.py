@@ -129,7 +129,7 @@ def test_loads_of_workers(work, workers) -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match="spans has 0 entries; pass 1 to"):
+    with pytest.raises(ValueError, match="spans has 0 entries"):
         pipeline.idle_fraction([])
     for length in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=f"piece 1 of work is {length}; pass a finite number of at least 0"):
@@ -139,7 +139,7 @@ def test_bad_input() -> None:
         ({"mode": "fast"}, ValueError, "mode is 'fast'; choose one of 'none', 'ping-pong'"),
         ({"load": 0}, ValueError, "load is 0; pass a finite number above 0"),
         ({"mode": "two-stage overlap", "slots": 1}, ValueError, "slots is 1; pass at least 2"),
-        ({"speed": 2}, TypeError, "no argument named 'speed'; choose from blocks, consumers"),
+        ({"speed": 2}, TypeError, "no argument named 'speed'"),
     ):
         with pytest.raises(error, match=message):
             PipelineTimeline(**arguments)

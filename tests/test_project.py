@@ -67,7 +67,9 @@ def test_the_readme_names_each_lecture_and_the_map_shows_it() -> None:
     readme, picture = (ROOT / "README.md").read_text(), (ROOT / "notebooks" / "course_map.svg").read_text()
     for path in notebooks.lectures():
         about = notebooks.about(path)
-        row = f"| [{about['number']}](notebooks/{path.name}) | {about['title']} | {about['minutes']} |"
+        row = (
+            f"| [{about['number']}](notebooks/{path.name}) | {about['title']} | {about['minutes']} · {about['study']} |"
+        )
         assert row in readme, f"README.md, The lectures: add the row {row} … |, with the lecture's question"
         assert about["title"] in picture, f"{about['title']}: run `make picture`"
 

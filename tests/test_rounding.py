@@ -61,16 +61,12 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="block is 0; pass a whole number of at least 1"):
         rounded_attention(q, k, v, block=0)
     for arguments, error, message in (
-        ((q, k[:, :8], v), ValueError, "q has head dimension 16 but k has 8; they must be equal"),
-        ((q[0], k, v), ValueError, r"q has shape \[16\]; pass a tensor with 2 dimensions"),
-        ((q[None],) * 3, ValueError, r"q has shape \[1, 40, 16\]; pass a tensor with 2 dimensions"),
+        ((q, k[:, :8], v), ValueError, "q has head dimension 16 but k has 8"),
+        ((q[0], k, v), ValueError, r"q has shape \[16\]"),
+        ((q[None],) * 3, ValueError, r"q has shape \[1, 40, 16\]"),
         ((q * math.nan, k, v), ValueError, "q contains NaN; remove it first"),
-        ((q, k, -math.inf * v.abs()), ValueError, "v contains an infinity; pass finite numbers"),
-        (
-            (q.double(), k.double(), v.double()),
-            TypeError,
-            r"q, k and v are torch.float64; pass float32, for example q.float\(\)",
-        ),
+        ((q, k, -math.inf * v.abs()), ValueError, "v contains an infinity"),
+        ((q.double(), k.double(), v.double()), TypeError, "q, k and v are torch.float64"),
     ):
         with pytest.raises(error, match=message):
             rounded_attention(*arguments)

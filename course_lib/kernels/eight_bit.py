@@ -98,7 +98,7 @@ def forward(
     ``kernel``: 'Hopper' (Gluon; a Hopper GPU, D = 64 or 128, permuted operands, 16-bit O), 'Triton' (every mode), or the first that
     can. ``causal``: query i sees keys up to i + causal_offset; a query that sees none gets 0 and -inf. A head's V shares one range:
     where its blocks differ by more than 2^16, weights on the small ones become 0. ``apart=False``, of the Triton kernel: P V of all
-    blocks is summed on the tensor cores, which lose small addends (lecture 11). Raises TypeError or ValueError before any launch.
+    blocks is summed on the tensor cores, which lose small addends (lecture 12). Raises TypeError or ValueError before any launch.
     """
     check_operands(x)
     checks.truth("apart", apart)

@@ -9,7 +9,6 @@ from course_lib.plots.cost import (
     trace,
     traffic_bars,
 )
-from course_lib.plots.course import course_map
 from course_lib.plots.formats import format_bars, neighbours, relative_steps, softcap, stage_lines
 from course_lib.plots.ladder import ladder_lines
 from course_lib.plots.low_precision import butterfly, error_bands, kept, row_bars, share_bars, ways
@@ -21,7 +20,6 @@ __all__ = [
     "butterfly",
     "chain",
     "climb",
-    "course_map",
     "curves",
     "error_bands",
     "format_bars",

@@ -1,4 +1,4 @@
-"""Lecture 11: the 8-bit forward kernels beside the 16-bit ones; errors on numbers with outliers; what the GPU's units did."""
+"""Lecture 12: the 8-bit forward kernels beside the 16-bit ones; errors on numbers with outliers; what the GPU's units did."""
 
 import itertools
 from collections.abc import Callable

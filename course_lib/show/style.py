@@ -69,7 +69,7 @@ ALGORITHM = {
     "ring": BLUE,
     "fixed order": ORANGE,
     "queue": BLUE,
-    # lecture 11
+    # lecture 12
     "8 bits": GREEN,
     "one scale": ORANGE,
     "block scales": SKY,

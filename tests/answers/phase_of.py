@@ -11,10 +11,6 @@ def right_from_two_rounds(n, slots):
     return [n % slots, n % (2 * slots) // slots, int(n % (2 * slots) < slots)]
 
 
-def right_from_the_use_before(n, slots):
-    return n - n // slots * slots, n // slots & 1, ((n - slots) // slots) & 1
-
-
 def wrong_cut_toward_0(n, slots):
     return n % slots, n // slots % 2, int((n - slots) / slots) % 2
 
@@ -22,18 +18,6 @@ def wrong_cut_toward_0(n, slots):
 def wrong_slots_shifted(n, slots):
     round_ = n >> (slots.bit_length() - 1)
     return n % slots, round_ & 1, (round_ & 1) ^ 1
-
-
-def wrong_order_of_the_three(n, slots):
-    return n // slots % 2, 1 - n // slots % 2, n % slots
-
-
-def wrong_parity_of_the_slot(n, slots):
-    return n % slots, n % slots % 2, 1 - n % slots % 2
-
-
-def wrong_slots_backwards(n, slots):
-    return slots - 1 - n % slots, n // slots % 2, 1 - n // slots % 2
 
 
 def wrong_no_round_before_the_first(n, slots):

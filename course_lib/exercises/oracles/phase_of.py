@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -38,31 +38,31 @@ def _phase_of(n, slots, bug):
     slot, r = n % slots, n // slots
     if bug == "swapped":
         slot, r = r, slot
-    r = {"tile": n, "from one": (n + 1) // slots}.get(bug, r)
+    r = n if bug == "tile" else r
     full = r % 2
     pairs = {
-        "same": (full, full), "first round": (full, 0 if n < slots else 1 - full), "roles": (1 - full, full),
-        "counted": (r, r + 1), "no mod": (r, 1 - r), "before": (full, r - 1),
-    }  # fmt: skip
+        "same": (full, full),
+        "first round": (full, 0 if n < slots else 1 - full),
+        "roles": (1 - full, full),
+        "no mod": (r, 1 - r),
+        "before": (full, r - 1),
+    }
     return n & (slots - 1) if bug == "masked" else slot, *pairs.get(bug, (full, 1 - full))
 
 
-WRONG = {
-    "if the phase changes with each tile: it changes with each round, n div slots": variant(_phase_of, "tile"),
-    "if the producer waits for the consumer's phase: in the first round nothing completes it, and both wait "
-    "forever": variant(_phase_of, "same"),
-    "if the producer waits for phase 0 in the first round: a fresh barrier has completed phase 1, not 0": (
-        variant(_phase_of, "first round")
-    ),
-    "if the two phases are swapped: the consumer does not wait for its first tile and reads what is not there": (
-        variant(_phase_of, "roles")
-    ),
-    "if rounds are counted on: from the third round on they are 2, 3, …, and phases are 0 or 1": (
-        variant(_phase_of, "counted")
-    ),
-    "if mod 2 is missing: from the third round on r is no phase, and 1 − r is below 0": variant(_phase_of, "no mod"),
-    "if the producer waits for r − 1 without mod 2: in the first round that is −1": variant(_phase_of, "before"),
-    "if the slot is n & (slots − 1): that is n mod slots for powers of two only": variant(_phase_of, "masked"),
-    "if mod and div are swapped: the slot is the remainder, the round is the quotient": variant(_phase_of, "swapped"),
-    "if tiles are counted from 1 for the round: the last slot is then a round ahead": variant(_phase_of, "from one"),
-}
+WRONG = variants(
+    _phase_of,
+    {
+        "if the phase changes with each tile: it changes with each round, n div slots": "tile",
+        (
+            "if the producer waits for the consumer's phase: in the first round nothing completes it, and both wait "
+            "forever"
+        ): "same",
+        "if the producer waits for phase 0 in the first round: a fresh barrier has completed phase 1, not 0": "first round",
+        "if the two phases are swapped: the consumer does not wait for its first tile and reads what is not there": "roles",
+        "if mod 2 is missing: from the third round on r is no phase, and 1 − r is below 0": "no mod",
+        "if the producer waits for r − 1 without mod 2: in the first round that is −1": "before",
+        "if the slot is n & (slots − 1): that is n mod slots for powers of two only": "masked",
+        "if mod and div are swapped: the slot is the remainder, the round is the quotient": "swapped",
+    },
+)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -33,32 +33,27 @@ def expected(round_trip_ns: int, gb_per_s: int, tile_bytes: int, rings: int) -> 
 def _slots_needed(round_trip_ns, gb_per_s, tile_bytes, rings, bug):
     slots = round_trip_ns * gb_per_s / (rings * tile_bytes)
     return {
-        "down": int(slots), "nearest": round(slots), "down, one more": int(slots) + 1, "one more": math.ceil(slots) + 1,
-        "not shared": math.ceil(slots * rings), "inverse": math.ceil(1 / slots), "2^30": math.ceil(slots * 2**30 / 10**9),
-        "seconds": math.ceil(gb_per_s * 1e9 * (round_trip_ns * 1e-9) / rings / tile_bytes), "part": slots,
+        "down": int(slots),
+        "nearest": round(slots),
+        "down, one more": int(slots) + 1,
+        "one more": math.ceil(slots) + 1,
+        "not shared": math.ceil(slots * rings),
+        "2^30": math.ceil(slots * 2**30 / 10**9),
+        "seconds": math.ceil(gb_per_s * 1e9 * (round_trip_ns * 1e-9) / rings / tile_bytes),
         "float": math.ceil(slots),
-    }[bug]  # fmt: skip
+    }[bug]
 
 
-WRONG = {
-    "if you round down: with fewer slots the bandwidth is not reached": variant(_slots_needed, "down"),
-    "if you round to the nearest whole number: 2.2 slots need 3": variant(_slots_needed, "nearest"),
-    "if you round down and add 1: an exact multiple needs no more": variant(_slots_needed, "down, one more"),
-    "if one more slot is added for the tile that is being read: the round trip counts reading already": (
-        variant(_slots_needed, "one more")
-    ),
-    "if you return the slots of all rings together: the rings share them, as they share the bandwidth": (
-        variant(_slots_needed, "not shared")
-    ),
-    "if the fraction is upside down: the bytes on their way over those of a slot in each ring": variant(
-        _slots_needed, "inverse"
-    ),
-    "if a GB is 2^30 bytes: bandwidths count 10^9": variant(_slots_needed, "2^30"),
-    "if a float is rounded on the way, 1e-9, say: a whole number of slots then comes out a little above itself": (
-        variant(_slots_needed, "seconds")
-    ),
-    "if part of a slot is returned: round up": variant(_slots_needed, "part"),
-    "if / makes a float of whole numbers: from 2^53 on it has no room for their last digits; // keeps them all": (
-        variant(_slots_needed, "float")
-    ),
-}
+WRONG = variants(
+    _slots_needed,
+    {
+        "if you round down: with fewer slots the bandwidth is not reached": "down",
+        "if you round to the nearest whole number: 2.2 slots need 3": "nearest",
+        "if you round down and add 1: an exact multiple needs no more": "down, one more",
+        "if one more slot is added for the tile that is being read: the round trip counts reading already": "one more",
+        "if you return the slots of all rings together: the rings share them, as they share the bandwidth": "not shared",
+        "if a GB is 2^30 bytes: bandwidths count 10^9": "2^30",
+        "if a float is rounded on the way, 1e-9, say: a whole number of slots then comes out a little above itself": "seconds",
+        "if / makes a float of whole numbers: from 2^53 on it has no room for their last digits; // keeps them all": "float",
+    },
+)

@@ -1,4 +1,4 @@
-"""Lecture 08: the weights of a row by powers of two, with one factor for the scale and log2 e."""
+"""Lecture 09: the weights of a row by powers of two, with one factor for the scale and log2 e."""
 
 import math
 import operator
@@ -96,7 +96,7 @@ def run(function: Callable[..., Any], case: Case) -> Any:
 
 EXERCISE = Exercise(
     name="exp2_scale",
-    lecture="08",
+    lecture="09",
     title="softmax by powers of two",
     level=2,
     minutes=10,

@@ -1,4 +1,4 @@
-"""Lecture 09: attention of one query in pure Python that reads every key and value once."""
+"""Lecture 15: attention of one query in pure Python that reads every key and value once."""
 
 from collections.abc import Callable, Sequence
 from types import CodeType
@@ -110,7 +110,7 @@ def run(function: Callable[..., Any], case: Case) -> Any:
 
 EXERCISE = Exercise(
     name="fused_row",
-    lecture="09",
+    lecture="15",
     title="one query, each key and value read once",
     level=2,
     minutes=15,

@@ -1,4 +1,4 @@
-"""Lecture 11: the rotation of rows in d log2 d additions."""
+"""Lecture 12: the rotation of rows in d log2 d additions."""
 
 import contextlib
 import sys
@@ -97,7 +97,7 @@ def run(function: Callable[..., Any], case: Case) -> Any:
 
 EXERCISE = Exercise(
     name="hadamard_rotation",
-    lecture="11",
+    lecture="12",
     title="a rotation in d log₂ d additions",
     level=2,
     minutes=15,
