@@ -10,6 +10,7 @@ from course_lib.show.tables import Table
 
 D, BLOCK = 64, 64  # of all recordings of this lecture
 WARPS, MOST_WARPS = 4, 64  # of a program; of an SM
+COUNTED = ((256, 1024), (64, 4096), (16, 16_384))  # (heads, N) of which the profiler counted the bytes
 LADDER = ("V1", "V1, split", "running", "V2")  # each with one change more than the one before
 
 
@@ -40,6 +41,16 @@ class Counted(NamedTuple):
     l2_write: int
     dram_read: int
     dram_write: int
+
+    @property
+    def on_chip(self) -> int:
+        """Bytes between L2 and the SMs, both ways."""
+        return self.sm_read + self.l2_write
+
+    @property
+    def dram(self) -> int:
+        """Bytes between DRAM and L2, both ways."""
+        return self.dram_read + self.dram_write
 
 
 def seconds(algorithm: str, heads: int, n: int, num_stages: int | None = None) -> float:
@@ -177,7 +188,7 @@ def largest_steps() -> list[tuple[str, bool]]:
 def four_counts() -> Table:
     """Gigabytes that V2 reads, at each place where the profiler counts, beside the formula, at three shapes."""
     found = []
-    for heads, n in ((256, 1024), (64, 4096), (16, 16_384)):
+    for heads, n in COUNTED:
         seen = counted("V2", heads, n, 3)
         once = cost.compulsory_traffic(n, D, "fp16").times(heads).read_bytes
         places = (counts("V2", heads, n).read_bytes, seen.l1_read, seen.sm_read, seen.l2_read, seen.dram_read, once)
