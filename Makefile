@@ -103,10 +103,6 @@ record: $(READY)  ## re-run all recorded measurements on this GPU
 bench: $(READY)  ## every forward kernel beside cuDNN, FlashAttention-2 and plain torch on a Hopper GPU: table, record, README
 	@$(PYTHON) -m course_lib.recordings.bench
 
-.PHONY: bench-host
-bench-host: $(READY)  ## what a call of attention() costs the host, beside torch's own, on a GPU: table and record
-	@$(PYTHON) -m course_lib.recordings.bench_host
-
 .PHONY: notebooks
 notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 re-measures timings
 	@$(PYTHON) -m course_lib.publish.notebooks $(if $(FRESH),--fresh)
@@ -149,10 +145,6 @@ slides: $(READY) $(WEB)  ## write the lectures as reveal.js slides to site/: the
 .PHONY: pages
 pages: $(READY) $(WEB)  ## write the lectures as static pages to site/: clickable pictures without a kernel or a network
 	@$(PYTHON) -m course_lib.publish.pages
-
-.PHONY: bench-pictures
-bench-pictures: $(READY)  ## measure how fast the clickable pictures load, step and answer in Chromium
-	@$(PYTHON) tests/bench_pictures.py
 
 .PHONY: lint
 lint: $(READY)  ## ruff on code and notebooks, mypy

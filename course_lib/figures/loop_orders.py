@@ -11,7 +11,7 @@ from course_lib.show.tables import Table
 D, BLOCK = 64, 64  # of all recordings of this lecture
 WARPS, MOST_WARPS = 4, 64  # of a program; of an SM
 COUNTED = ((256, 1024), (64, 4096), (16, 16_384))  # (heads, N) of which the profiler counted the bytes
-LADDER = ("V1", "V1, split", "running", "V2")  # each with one change more than the one before
+LADDER = ("V1", "V1, parallel", "running", "V2")  # each with one change more than the one before
 
 
 class Timed(NamedTuple):
@@ -83,10 +83,10 @@ def resident(algorithm: str, heads: int, n: int, num_stages: int) -> int:
 
 
 def counts(algorithm: str, heads: int, n: int) -> Traffic:
-    """What the formula counts for V1, V1, split, or V2 in the recorded setting: blocks of 64, fp16."""
+    """What the formula counts for V1, V1, parallel, or V2 in the recorded setting: blocks of 64, fp16."""
     if algorithm == "V2":
         return cost.flash_v2_traffic(n, D, BLOCK, "fp16", lse=True).times(heads)
-    split = n // BLOCK if "split" in algorithm else 1
+    split = n // BLOCK if "parallel" in algorithm else 1
     return cost.flash_v1_traffic(n, D, BLOCK, "fp16", block_m=BLOCK, split=split).times(heads)
 
 
@@ -102,7 +102,7 @@ def gains(heads: int, n: int, num_stages: int | None = 1) -> list[Gain]:
 
     All kernels with ``num_stages``; None takes the fastest setting of each.
     """
-    taken = min(data.gpu("H200").sms * resident("V1, split", 16, 16_384, 1), heads * n // BLOCK)
+    taken = min(data.gpu("H200").sms * resident("V1, parallel", 16, 16_384, 1), heads * n // BLOCK)
     pair = cost.flash_v1_traffic(BLOCK, D, BLOCK, "fp16", block_m=BLOCK).total_bytes
     streamed = 2 * BLOCK * D * cost.element_bytes("fp16")  # K and V of a pair
     bounds = (taken / heads, pair / streamed, sum(cycles("running", n)) / sum(cycles("V2", n)))
@@ -148,7 +148,7 @@ def splits() -> list[Split]:
     total, found = data.gpu("H200").sms * resident("V2", 16, 16_384, 3), []
     for heads, n in ((1, 16_384), (16, 16_384), (64, 4096), (256, 1024)):
         taken = min(total, heads * n // BLOCK)
-        gain = seconds("V2, one program", heads, n, 3) / seconds("V2", heads, n, 3)
+        gain = seconds("V2, one per head", heads, n, 3) / seconds("V2", heads, n, 3)
         found.append(Split(heads, n, taken, taken / heads, gain))
     return found
 
