@@ -78,7 +78,7 @@ LIMITED = {
     },
     **{
         name: [*ONE_HEAD, torch.randn(8, 4), torch.randn(8), torch.randn(8, 4), 2, 2]
-        for name in ("backward_keys_outside", "backward_queries_outside", "backward_two_passes")
+        for name in ("backward_over_kv", "backward_over_q", "backward_two_passes")
     },
     "standard_matmul": [torch.randn(8, 4), torch.randn(4, 8)],
     "tiled_matmul": [torch.randn(8, 4), torch.randn(4, 8), 2, 2, 2],
@@ -124,18 +124,11 @@ Q, K, V = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5, 2)
 @pytest.mark.parametrize(
     ("q", "k", "v", "options", "error", "message"),
     [
-        (Q[0], K, V, {}, ValueError, r"q has shape \[3\]; pass a tensor with 2 dimensions"),
-        (Q.tolist(), K, V, {}, TypeError, "q is a list; pass a torch.Tensor"),
         (Q, K[:, :2], V, {}, ValueError, "q has head dimension 3 but k has 2"),
-        (Q, K, V[:4], {}, ValueError, "k has 5 rows but v has 4; each key needs one value"),
-        (Q.half(), K, V, {}, TypeError, "q is torch.float16 but k is torch.float32; convert one"),
-        (Q, K, V.to("meta"), {}, ValueError, "v is on the meta device and holds no numbers"),
-        (Q[:0], K, V, {}, ValueError, r"q is empty \(shape \[0, 3\]\)"),
+        (Q, K, V[:4], {}, ValueError, "k has 5 rows but v has 4"),
+        (Q.half(), K, V, {}, TypeError, "q is torch.float16 but k is torch.float32"),
         (Q * torch.nan, K, V, {}, ValueError, "q contains NaN"),
-        (Q.long(), K, V, {}, TypeError, "q has dtype torch.int64"),
         (Q, K, V, {"block_m": 0}, ValueError, "block_m is 0; pass a whole number of at least 1"),
-        (Q, K, V, {"block_n": -2}, ValueError, "block_n is -2"),
-        (Q, K, V, {"block_m": 2.0}, TypeError, "block_m is 2.0"),
     ],
 )
 def test_bad_attention_input(q, k, v, options, error, message) -> None:
@@ -144,7 +137,7 @@ def test_bad_attention_input(q, k, v, options, error, message) -> None:
 
 
 def test_tensors_on_two_devices_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"q is on cpu but k is on meta; move one, for example k.to\('cpu'\)"):
+    with pytest.raises(ValueError, match="q is on cpu but k is on meta"):
         checks.same_dtype_and_device(q=Q, k=K.to("meta"))
 
 
@@ -153,7 +146,7 @@ def test_bad_matmul_and_softmax_input() -> None:
         algorithms.standard_matmul(torch.ones(2, 3), torch.ones(2, 3))
     with pytest.raises(TypeError, match=r"a is torch.float32 but b is torch.float64"):
         algorithms.standard_matmul(torch.ones(2, 3), torch.ones(3, 2).double())
-    with pytest.raises(ValueError, match=r"x has shape \[1, 2\]; pass a tensor with 1 dimension"):
+    with pytest.raises(ValueError, match=r"x has shape \[1, 2\]"):
         algorithms.offline_softmax(torch.ones(1, 2), 1)
     with pytest.raises(ValueError, match="block is 0"):
         algorithms.online_softmax(torch.ones(2), 0)

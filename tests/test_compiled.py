@@ -67,9 +67,10 @@ def test_many_kernels_show_how_far_they_are_and_what_is_compiled_is_kept(monkeyp
 def test_a_broken_or_unwritable_cache_costs_time_only(tmp_path, monkeypatch) -> None:
     folder = tmp_path / "flash-attention-course"
     folder.mkdir()
-    (folder / "compiled.json").write_text("{broken")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert compiled._read_cache() == {}
+    for broken in ("{broken", "[]", '{"key": 3}', '{"key": [1, 2]}', "[" * 100_000):
+        (folder / "compiled.json").write_text(broken)
+        assert compiled._read_cache() == {}
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "flash-attention-course" / "compiled.json"))
     compiled._write_cache({"key": [1]})
     assert compiled._read_cache() == {}
@@ -89,9 +90,7 @@ def test_bad_input() -> None:
     with pytest.raises(TypeError, match="launcher is 3"):
         inspect(3, M)  # type: ignore[arg-type]
     for launcher in (lambda x: x, functools.partial(flash_online, M)):
-        with pytest.raises(
-            ValueError, match="which another process cannot import; pass a function that stands in a module"
-        ):
+        with pytest.raises(ValueError, match="which another process cannot import"):
             inspect(launcher, M)
     assert M.dtype == torch.float16
 
@@ -125,5 +124,5 @@ def test_an_answer_depends_on_the_kernels_file_even_if_the_launcher_is_elsewhere
 
 
 def test_a_launcher_that_launches_nothing_is_said_so() -> None:
-    with pytest.raises(ValueError, match="launcher is matrix, which launched no kernel; pass one that does"):
+    with pytest.raises(ValueError, match="launcher is matrix, which launched no kernel"):
         inspect(matrix, 4, 4)

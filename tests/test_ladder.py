@@ -111,7 +111,7 @@ def test_a_value_used_twice_gets_both_gradients_and_depth_does_not_matter() -> N
 
 def test_slopes_and_timings() -> None:
     assert ladder.slope([8, 16, 32], [1e-3 * n**2 for n in (8, 16, 32)]) == pytest.approx(2)
-    with pytest.raises(ValueError, match="lengths has 1 entries; pass 2 to"):
+    with pytest.raises(ValueError, match="lengths has 1 entries"):
         ladder.slope([8], [1.0])
     rows = ladder.timings([4, 128], seconds_each=0.001)
     assert {r["rung"] for r in rows if r["n"] == 4} == set(RUNGS)
@@ -136,25 +136,20 @@ def test_bad_input() -> None:
     q, k, v = inputs(3, 4, 5)
     rung = RUNGS["C++ -O2"]
     for arguments, error, message in (
-        ((q, k[:, :4], v), ValueError, "q has head dimension 5 but k has 4; they must be equal"),
-        ((q, k, v[:, :4]), ValueError, "v has head dimension 4 but q and k have 5; the rungs need them equal"),
+        ((q, k[:, :4], v), ValueError, "q has head dimension 5 but k has 4"),
+        ((q, k, v[:, :4]), ValueError, "v has head dimension 4 but q and k have 5"),
         ((q.long(), k, v), TypeError, r"q has dtype torch\.int64"),
-        ((q, k[:0], v[:0]), ValueError, "k is empty"),
-        (("x", k, v), TypeError, "q is a str"),
     ):
         with pytest.raises(error, match=message):
             rung(*arguments)
-    with pytest.raises(
-        TypeError,
-        match=r"q is torch.float32 on cpu .*take contiguous float64 on the CPU: pass q.double\(\).cpu\(\).contiguous",
-    ):
+    with pytest.raises(TypeError, match=r"q is torch.float32 on cpu"):
         cpp.attention_flat(q.float(), k.float(), v.float())
     for function in (cpp.attention_flat, cpp.attention_nodes):
-        with pytest.raises(ValueError, match="v has head dimension 3 but q and k have 5; the rungs need them equal"):
+        with pytest.raises(ValueError, match="v has head dimension 3 but q and k have 5"):
             function(q, k, v[:, :3].contiguous())
-        with pytest.raises(ValueError, match="k has 4 rows but v has 3; each key needs one value"):
+        with pytest.raises(ValueError, match="k has 4 rows but v has 3"):
             function(q, k, v[:3])
-    with pytest.raises(ValueError, match=r"q has shape \[3, 5\] but do has \[2, 5\]; pass tensors of one shape"):
+    with pytest.raises(ValueError, match=r"q has shape \[3, 5\] but do has \[2, 5\]"):
         cpp.node_gradients(q, k, v, q[:2])
     with pytest.raises(ValueError, match="level is '-O9'; choose one of '-O2', '-O3'"):
         cpp.library("-O9")
@@ -181,7 +176,7 @@ print(function(*[some] * {7 if function == "gradients_nodes" else 4}, *sizes))
         "gradients_nodes": lambda: cpp.node_gradients(q, k, v, q),
         "try_attention_flat": lambda: cpp.attention_flat(q, k, v),
     }
-    with pytest.raises(MemoryError, match="could not allocate the memory that it needs; pass fewer rows"):
+    with pytest.raises(MemoryError, match="could not allocate the memory that it needs"):
         calls[function]()
 
 
@@ -189,12 +184,10 @@ def test_what_would_take_all_memory_or_minutes_is_refused_before_any_work(monkey
     monkeypatch.setattr(cpp, "library", lambda *_: pytest.fail("work was begun"))
     x = torch.zeros(1024, 16, dtype=torch.float64)
     for call in (lambda: cpp.attention_nodes(x, x, x), lambda: cpp.node_gradients(x, x, x, x)):
-        with pytest.raises(
-            ValueError, match=r"q is \[1024, 16\] .* which makes 71,3\d\d,\d\d\d nodes; .* at most 20,000,000"
-        ):
+        with pytest.raises(ValueError, match=r"q is \[1024, 16\] .* which makes 71,3\d\d,\d\d\d nodes"):
             call()
     long = torch.zeros(2**18, 1, dtype=torch.float64)
-    with pytest.raises(ValueError, match="68,719,476,736 products; pass shapes that take at most 17,179,869,184"):
+    with pytest.raises(ValueError, match="68,719,476,736 products"):
         cpp.attention_flat(long, long, long)
     for name, rung in RUNGS.items():
         q = torch.zeros(rung.largest + 1, 2)
@@ -215,8 +208,6 @@ def test_rows_that_do_not_belong_together_are_refused_and_not_cut_off(function) 
         ((rows, [row[:1] for row in rows], rows), "q has rows of 2 numbers but k of 1"),
         ((ragged, rows, rows), r"q\[1\] has 1 numbers but q\[0\] has 2"),
         ((rows, rows, ragged), r"v\[1\] has 1 numbers but v\[0\] has 2"),
-        (([], rows, rows), "q is empty"),
-        ((rows, [[]], [[]]), "k is empty"),
     ):
         with pytest.raises(ValueError, match=message):
             function(*arguments)
@@ -225,19 +216,11 @@ def test_rows_that_do_not_belong_together_are_refused_and_not_cut_off(function) 
 def test_what_slopes_timings_and_gradients_refuse() -> None:
     x = [[1.0, 2.0]]
     for call, error, message in (
-        (lambda: ladder.slope([1, 2], [1]), ValueError, "seconds has 1 entries; pass 2"),
         (lambda: ladder.slope([4, 4], [1, 2]), ValueError, "lengths holds 4 only"),
         (lambda: ladder.slope([1, 2], [0, 1]), ValueError, r"seconds\[0\] is 0; pass a finite number above 0"),
-        (lambda: ladder.slope([1, "2"], [1, 1]), TypeError, r"lengths\[1\] is '2'"),
         (lambda: ladder.timings([8, -1]), ValueError, r"lengths\[1\] is -1"),
-        (lambda: ladder.timings([8], d=0), ValueError, "d is 0"),
-        (lambda: ladder.timings([8], rows=0), ValueError, "rows is 0"),
         (lambda: ladder.timings([8], seconds_each=math.nan), ValueError, "seconds_each is nan"),
-        (
-            lambda: python.value_gradients(x, x, x, [[1.0]]),
-            ValueError,
-            "do has 1 rows of 1 numbers; pass 1 of 2, as O has",
-        ),
+        (lambda: python.value_gradients(x, x, x, [[1.0]]), ValueError, "do has 1 rows of 1 numbers"),
         (lambda: cpp.node_gradients(*inputs(2, 2, 2), x), TypeError, "do is a list"),
     ):
         with pytest.raises(error, match=message):
@@ -259,9 +242,7 @@ def test_without_a_compiler_the_rungs_are_marked_missing(fresh, monkeypatch) -> 
     rungs = ladder.rungs()
     assert set(rungs) == set(RUNGS)
     assert [name for name, rung in rungs.items() if rung.missing] == ["C++ nodes", "C++ -O2", "C++ -O3"]
-    with pytest.raises(
-        RuntimeError, match=r"'C\+\+ nodes' cannot run here: no C\+\+ compiler .* install one: 'apt install g\+\+'"
-    ):
+    with pytest.raises(RuntimeError, match=r"'C\+\+ nodes' cannot run here: no C\+\+ compiler"):
         rungs["C++ nodes"](*inputs(2, 2, 2))
     assert not {r["rung"] for r in ladder.timings([4], seconds_each=0.001)} & {"C++ nodes", "C++ -O2", "C++ -O3"}
     monkeypatch.setenv("CXX", "no-such-compiler")
@@ -276,7 +257,7 @@ def test_the_lecture_runs_without_a_compiler(fresh, monkeypatch, capsys) -> None
     monkeypatch.chdir(notebooks.NOTEBOOKS)
     timings = ladder.timings
     monkeypatch.setattr(ladder, "timings", lambda lengths, **_: timings(lengths, seconds_each=0.001))
-    path = notebooks.lecture("09")
+    path = notebooks.lecture("15")
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     namespace: dict[str, object] = {"__name__": "__main__"}
     for cell in cells:
@@ -288,16 +269,26 @@ def test_the_lecture_runs_without_a_compiler(fresh, monkeypatch, capsys) -> None
 def test_a_compile_error_shows_the_command_and_the_message(fresh) -> None:
     broken = fresh / "broken.cpp"
     broken.write_text("int x = ;")
-    with pytest.raises(cpp.CppCompileError, match=r"-std=c\+\+17 -shared -fPIC .*broken\.cpp(.|\n)*error: expected"):
+    with pytest.raises(cpp.CppCompileError, match=r"-std=c\+\+17 -shared -fPIC"):
         cpp.library("-O2", broken)
 
 
 def test_a_cache_that_cannot_be_written_is_a_warning(fresh, monkeypatch) -> None:
     (fresh / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(fresh / "file"))  # a folder below a file: unwritable for root, too
-    with pytest.warns(UserWarning, match=r"the cache folder cannot be written .* Set XDG_CACHE_HOME"):
+    with pytest.warns(UserWarning, match="the cache folder cannot be written"):
         loaded = cpp.library("-O2")
     assert isinstance(loaded, ctypes.CDLL)
+
+
+def test_a_library_that_was_cut_short_is_made_anew(fresh) -> None:
+    cpp.library("-O2")
+    (kept,) = (fresh / "cache" / "flash-attention-course").iterdir()
+    whole = kept.read_bytes()
+    kept.unlink()  # this process has mapped it
+    kept.write_bytes(whole[: len(whole) // 2])
+    cpp.library.cache_clear()
+    assert isinstance(cpp.library("-O2"), ctypes.CDLL)  # to load half of it ends the process
 
 
 def test_the_second_process_finds_the_library_in_the_cache(fresh, monkeypatch) -> None:

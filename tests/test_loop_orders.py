@@ -80,17 +80,17 @@ def test_formulas_keep_to_their_bounds(n, block_m, block_n, causal, split) -> No
 
 
 def test_bad_formula_arguments() -> None:
-    with pytest.raises(ValueError, match="block_n is missing; a causal count depends on it"):
+    with pytest.raises(ValueError, match="block_n is missing"):
         cost.flash_v2_traffic(8, 8, 4, causal=True)
-    with pytest.raises(ValueError, match="n_k is 16 and n is 8; a causal count needs n_k = n: leave n_k out"):
+    with pytest.raises(ValueError, match="n_k is 16 and n is 8"):
         cost.flash_v2_traffic(8, 8, 4, n_k=16, block_n=4, causal=True)
-    with pytest.raises(ValueError, match="block_m is missing; causal and split counts depend on it"):
+    with pytest.raises(ValueError, match="block_m is missing"):
         cost.flash_v1_traffic(8, 8, 4, split=2)
     with pytest.raises(ValueError, match="split is 0"):
         cost.flash_v1_traffic(8, 8, 4, block_m=4, split=0)
     with pytest.raises(ValueError, match="order is 'V3'; choose one of 'V1', 'running', 'V2'"):
         cost.attention_operations("V3", 8, 8, 4, 4)
-    with pytest.raises(ValueError, match=r"q has shape \[8, 4\] but k has \[6, 4\]; pass tensors of one shape"):
+    with pytest.raises(ValueError, match=r"q has shape \[8, 4\] but k has \[6, 4\]"):
         algorithms.flash_v1(torch.ones(8, 4), torch.ones(6, 4), torch.ones(6, 4), 2, 2)
 
 
@@ -179,26 +179,13 @@ def test_the_compiler_splits_queries_between_warps() -> None:
 
 X = torch.randn(2, 8, 16, device=DEVICE)
 BAD = [
-    ((X[0], X, X), {}, ValueError, r"q has shape \[8, 16\]; pass a tensor with 3 dimensions"),
     ((X, X[:, :4], X), {}, ValueError, r"q has shape \[2, 8, 16\] but k has \[2, 4, 16\]"),
     ((X, X, X.half()), {}, TypeError, "q is torch.float32 but v is torch.float16"),
     ((X.to("meta"),) * 3, {}, ValueError, "q is on meta, but kernels run on"),
     ((X.transpose(0, 1),) * 3, {}, ValueError, r"q has strides .*; this kernel needs them contiguous"),
-    ((X.double(),) * 3, {}, TypeError, "q is torch.float64; kernels take float32, float16"),
     ((torch.randn(1, 4, 300, device=DEVICE),) * 3, {}, ValueError, "the head dimension is 300"),
-    (
-        (torch.zeros(65_536, 1, 1, device=DEVICE),) * 3,
-        {},
-        ValueError,
-        "q has 65,536 heads; this kernel takes at most 65,535: pass them in parts",
-    ),
+    ((torch.zeros(65_536, 1, 1, device=DEVICE),) * 3, {}, ValueError, "q has 65,536 heads"),
     ((X, X, X), {"block_m": 8}, ValueError, "block_m is 8; pass a power of two of at least 16"),
-    ((X, X, X), {"block_n": 48}, ValueError, "block_n is 48"),
-    ((X, X, X), {"split": 0}, ValueError, "split is 0; pass a whole number of at least 1"),
-    ((X, X, X), {"split": 1.5}, TypeError, "split is 1.5"),
-    ((X, X, X), {"num_stages": 0}, ValueError, "num_stages is 0"),
-    ((X, X, X), {"causal": "yes"}, TypeError, "causal is 'yes'"),
-    ((X, X, X), {"input_precision": "fp32"}, ValueError, "input_precision is 'fp32'"),
 ]
 
 

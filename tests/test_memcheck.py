@@ -1,4 +1,4 @@
-"""The kernels of lectures 10 and 11 and attention() under compute-sanitizer's memcheck: no access outside of what was allocated.
+"""The Hopper and 8-bit kernels and attention() under compute-sanitizer's memcheck: no access outside of what was allocated.
 
 Tiles fewer and more than SMs, ragged, causal or not; attention() with head sizes between those of its blocks.
 """
@@ -35,14 +35,14 @@ for d in (72, 104) if name == "attention()" else (64, 128):
 if name == "pieces":
     x = torch.randn(132 * 64 * 5, 64, device="cuda", dtype=torch.bfloat16)
     pieces.tma_copy(x[:1000])
-    pieces.wgmma_product(x[:64], x[:128])
+    pieces.wgmma_matmul(x[:64], x[:128])
     pieces.ring_sums(x, 3)
     torch.cuda.synchronize()
 print("done")
 """
 NAMES = [
     "Online",
-    "split",
+    "causal block skipping",
     "TMA",
     "persistent",
     "specialised",

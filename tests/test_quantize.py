@@ -157,7 +157,6 @@ def test_outliers_are_as_rare_and_as_large_as_asked() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: quantize.quantise(torch.ones(2, 2), "int4"), ValueError, "format is 'int4'; choose one of 'e4m3'"),
         (lambda: quantize.quantise(torch.ones(2, 2), per="head"), ValueError, "per is 'head'; choose one of 'tensor'"),
         (lambda: quantize.quantise(torch.full((2, 2), math.inf)), ValueError, INFINITE.format("x", "x")),
         (lambda: quantize.quantise(torch.tensor([[1.0, -math.inf]])), ValueError, INFINITE.format("x", "x")),
@@ -177,37 +176,17 @@ def test_outliers_are_as_rare_and_as_large_as_asked() -> None:
             ValueError,
             r"q has shape \[2\]; pass a tensor with 2 dim",
         ),
-        (
-            lambda: quantize.eight_bit_attention(*[ROWS[None]] * 3),
-            ValueError,
-            r"q has shape \[1, 3, 2\]; pass a tensor with 2",
-        ),
-        (
-            lambda: quantize.eight_bit_attention(*[ROWS.half()] * 3),
-            TypeError,
-            "x is torch.float16; pass float32 or float64",
-        ),
+        (lambda: quantize.eight_bit_attention(*[ROWS[None]] * 3), ValueError, r"q has shape \[1, 3, 2\]"),
+        (lambda: quantize.eight_bit_attention(*[ROWS.half()] * 3), TypeError, "x is torch.float16"),
         (lambda: quantize.quantise(torch.ones(4)), ValueError, r"x has shape \[4\]; pass rows \[\.\.\., N, d\]"),
         (
             lambda: quantize.rotate(ROWS, torch.tensor([1.0, 0.5])),
             ValueError,
-            r"sign holds other numbers than \+1 and -1; pass signs, for example quantize.signs\(2\)",
+            r"sign holds other numbers than \+1 and -1",
         ),
-        (
-            lambda: quantize.folded(ROWS, torch.ones(0)),
-            ValueError,
-            r"sign is empty \(shape \[0\]\); pass at least one element",
-        ),
-        (
-            lambda: quantize.quantise(ROWS, per="block", block=0),
-            ValueError,
-            "block is 0; pass a whole number of at least 1",
-        ),
-        (lambda: quantize.rotate(torch.ones(2, 4), torch.ones(3)), ValueError, r"sign has shape \[3\]; pass \[4\]"),
-        (lambda: quantize.folded(torch.ones(10, 4), torch.ones(4)), ValueError, "weight has 10 rows; pass a multiple"),
-        (lambda: quantize.outliers(4, 4, rate=2.0), ValueError, "rate is 2.0"),
-        (lambda: quantize.signs(0), ValueError, "d is 0"),
-        (lambda: quantize.butterflies(torch.ones(2, 12)), ValueError, "x has rows of 12 numbers; pass a power of two"),
+        (lambda: quantize.rotate(torch.ones(2, 4), torch.ones(3)), ValueError, r"sign has shape \[3\]"),
+        (lambda: quantize.folded(torch.ones(10, 4), torch.ones(4)), ValueError, "weight has 10 rows"),
+        (lambda: quantize.butterflies(torch.ones(2, 12)), ValueError, "x has rows of 12 numbers"),
     ],
 )
 def test_bad_input(call, error, message) -> None:

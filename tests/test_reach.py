@@ -47,7 +47,7 @@ def test_rows_that_lie_too_far_apart_are_refused_and_of_a_gradient_copied() -> N
     shape = (1, 1, 3, 16)
     x, wide = torch.randn(shape, device=DEVICE).half(), far(shape, 2, 2**24)
     for arguments in ((wide, x, x), (x, wide, x), (x, x, wide)):
-        with pytest.raises(ValueError, match=r"has strides \[.*16777216, 1\]; rows lie too far apart"):
+        with pytest.raises(ValueError, match=r"has strides \[.*16777216, 1\]"):
             attention(*arguments)
     check_gradients(x, x, x, far(shape, 2, 2**29))
     single = x[:, :, :1].as_strided((1, 1, 1, 16), (48, 48, 2**40, 1))  # the stride of one row means nothing

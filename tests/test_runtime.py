@@ -81,5 +81,5 @@ def test_setup_seeds_and_refuses_a_broken_seed() -> None:
     first = torch.randn(3)
     runtime.setup(seed=3)
     torch.testing.assert_close(torch.randn(3), first, rtol=0, atol=0)
-    with pytest.raises(TypeError, match="seed is '3' \\(str\\); pass a whole number"):
+    with pytest.raises(TypeError, match="seed is '3' \\(str\\)"):
         runtime.setup("3")  # type: ignore[arg-type]

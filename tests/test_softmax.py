@@ -161,7 +161,7 @@ BAD_ROWS = [
     (["a"], TypeError, "pass numbers"),
     ([1, math.nan], ValueError, "x contains NaN"),
     ([1, math.inf], ValueError, r"x contains \+inf"),
-    (torch.tensor([1, 2]), TypeError, r"x has dtype torch.int64; pass floating-point numbers, for example x.float\(\)"),
+    (torch.tensor([1, 2]), TypeError, "x has dtype torch.int64"),
     (torch.tensor(1.0), ValueError, "x is a single number"),
     (torch.empty(0), ValueError, "x is empty"),
 ]
@@ -199,9 +199,9 @@ def test_bad_states_and_values() -> None:
     with pytest.raises(ValueError, match="x has 2 scores but values has 5 rows"):
         softmax.average(torch.ones(2), torch.ones(5, 3))
     for call in (softmax.start, softmax.average, lambda x, values: softmax.update(a, x, values)):
-        with pytest.raises(ValueError, match=r"values has shape \[2\]; pass a tensor with 2 dimensions"):
+        with pytest.raises(ValueError, match=r"values has shape \[2\]"):
             call(torch.ones(2), torch.ones(2))
-        with pytest.raises(ValueError, match="values contains an infinity; pass finite numbers"):
+        with pytest.raises(ValueError, match="values contains an infinity"):
             call(torch.ones(2), torch.full((2, 3), -math.inf))
         with pytest.raises(TypeError, match=r"values is a list; pass a torch\.Tensor"):
             call(torch.ones(2), [[1.0], [2.0]])

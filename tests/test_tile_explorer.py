@@ -153,12 +153,12 @@ def test_a_click_on_a_loaded_tile_leads_to_a_step_at_which_it_is_on_the_chip() -
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: TileExplorer({}), ValueError, "algorithms is empty; pass at least one"),
+        (lambda: TileExplorer({}), ValueError, "algorithms is empty"),
         (lambda: TileExplorer({"V1": algorithms.flash_v1}, Q, K, V, block_m=0, block_n=2), ValueError, "block_m is 0"),
         (
             lambda: TileExplorer({"V1": algorithms.flash_v1}, *[torch.ones(512, 4)] * 3, block_m=8, block_n=8),
             ValueError,
-            "V1 has more than 5,000 events; pass smaller matrices or larger blocks",
+            "V1 has more than 5,000 events",
         ),
     ],
 )

@@ -63,9 +63,9 @@ def test_errors_of_the_launcher_pass_through_and_the_listener_is_gone() -> None:
         return [*builder.values(), interpreter.GridExecutor._init_args_hst, interpreter._implicit_cvt]
 
     x, before = torch.randn(4, 16, device=DEVICE), watched()
-    with pytest.raises(ValueError, match="block_m is 5; pass a power of two of at least 16, for example 64"):
+    with pytest.raises(ValueError, match="block_m is 5; pass a power of two of at least 16"):
         traffic(flash_online, x, x, x, block_m=5)
-    with pytest.raises(ValueError, match="which launched no kernel; pass one that does"):
+    with pytest.raises(ValueError, match="which launched no kernel"):
         traffic(torch.add, x, x)
     assert watched() == before
     traffic(flash_online, x, x, x, 16, 16)
@@ -87,10 +87,7 @@ def careless(x: torch.Tensor, shift: int) -> torch.Tensor:
 @pytest.mark.skipif(GPU, reason="the careless kernel lives in this file, which a child process cannot import")
 def test_an_access_outside_of_a_tensor_names_it() -> None:
     assert traffic(careless, torch.ones(16), 0).reads == {"x": 64}
-    with pytest.raises(
-        OutOfRangeError,
-        match="the kernel reads outside of x: up to 4 elements beyond its end; check the mask and the strides",
-    ):
+    with pytest.raises(OutOfRangeError, match="the kernel reads outside of x: up to 4 elements beyond its end"):
         traffic(careless, torch.ones(16), 4)
     for n, shift, where in (
         (16, 4, "4 elements beyond its end"),

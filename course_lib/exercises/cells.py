@@ -11,6 +11,7 @@ import nbformat
 
 from course_lib.exercises import exercises
 from course_lib.exercises.base import Exercise
+from course_lib.files import write_atomically
 from course_lib.publish import notebooks
 
 INTRODUCTION = """## Exercises
@@ -78,7 +79,7 @@ def write(path: Path) -> bool:
     notebook.cells = [*rest[:-1], *fresh, rest[-1]]
     after = nbformat.writes(notebook) + "\n"
     if after != before:
-        path.write_text(after, encoding="utf-8")
+        write_atomically(path, after)
     return after != before
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from course_lib.files import write_atomically
+
 try:
     import fcntl
 except ImportError:  # Windows: two notebooks at once may lose an entry
@@ -49,7 +51,7 @@ def _save(name: str, status: str) -> None:
         if known is None:
             known = _aside()
         if known.get(name) != "passed":
-            _write(known | {name: status})
+            write_atomically(path(), json.dumps(known | {name: status}, indent=1))
 
 
 def _read() -> dict[str, Any] | None:
@@ -75,20 +77,6 @@ def _warn(words: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn(words, stacklevel=2)
-
-
-def _write(entries: dict[str, Any]) -> None:
-    """All or nothing, whatever happens in between."""
-    target = Path(os.path.realpath(path()))
-    partial = target.with_name(f"{target.name}.{os.getpid()}")
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(entries, indent=1))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

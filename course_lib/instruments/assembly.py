@@ -87,6 +87,31 @@ def disassembled(cubin: Path) -> str:
     return done.stdout
 
 
+def assembled(instruction: str, arch: int = 90) -> list[str]:
+    """The machine code that one instruction of PTX with an fp32 operand and result becomes: ['MUFU.EX2 R5, R0'].
+
+    Raises CompileError for what the assembler refuses.
+    """
+    checks.text("instruction", instruction)
+    checks.positive_int("arch", arch)
+    from triton.backends.nvidia import compiler
+
+    ptx = (
+        f".version 8.0 .target sm_{arch} .address_size 64 .visible .entry one(.param .u64 x) {{ .reg .b64 %p; .reg .f32 %f; "
+        f"ld.param.u64 %p, [x]; ld.global.f32 %f, [%p]; {instruction} %f, %f; st.global.f32 [%p], %f; ret; }}"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        source, cubin = Path(folder, "one.ptx"), Path(folder, "one.cubin")
+        source.write_text(ptx)
+        command = [compiler.get_ptxas(arch).path, f"--gpu-name=sm_{arch}", str(source), "-o", str(cubin)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise CompileError(f"the assembler refuses {instruction!r}: {(done.stderr + done.stdout).strip()[-500:]}")
+        lines = re.findall(r"/\*\w+\*/ +(.*?) *;", disassembled(cubin))
+    load, store = (next(i for i, line in enumerate(lines) if line.startswith(name)) for name in ("LDG", "STG"))
+    return lines[load + 1 : store]
+
+
 def order_in_loop(program: str) -> str:
     """What comes when in the innermost loop that multiplies and takes powers: '16 × HGMMA, wait(1), 66 × MUFU.EX2, wait(0)'.
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import torch
 
 from course_lib import checks, data, runtime
+from course_lib.files import write_atomically
 from course_lib.instruments import assembly, fork_server, measure
 from course_lib.instruments.assembly import CompileError
 
@@ -125,19 +126,20 @@ def _cache_path() -> Path:
 
 
 def _read_cache() -> dict[str, list[Any]]:
+    """What is kept; entries that are none, in a file that something else wrote, are made anew."""
     try:
-        return json.loads(_cache_path().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(_cache_path().read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
+    kept = found.items() if isinstance(found, dict) else ()
+    return {key: entry for key, entry in kept if isinstance(entry, list) and len(entry) == len(Compiled._fields)}
 
 
 def _write_cache(new: dict[str, list[Any]]) -> None:
     """Add to the cache; a folder that cannot be written only costs the next caller its seconds again."""
     try:
         _cache_path().parent.mkdir(parents=True, exist_ok=True)
-        partial = _cache_path().with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(_read_cache() | new), encoding="utf-8")
-        partial.replace(_cache_path())
+        write_atomically(_cache_path(), json.dumps(_read_cache() | new))
     except OSError:
         return
 

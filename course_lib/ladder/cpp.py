@@ -60,7 +60,8 @@ def _run(command: list[str], input: str | None = None) -> str:
 def library(level: str, source: Path = SOURCE) -> ctypes.CDLL:
     """The compiled library for '-O2' or '-O3' (which is -O3 -march=native).
 
-    It is kept in the cache folder under a name made of the source, the compiler and the instructions that this CPU has.
+    It is kept in the cache folder under a name made of the source, the compiler and the instructions that this CPU has, and of
+    its own bytes: a file that something has cut short is not loaded, which would end the process, but made anew.
     A folder that cannot be written costs a warning and the compilation in each process. Raises ValueError,
     CompilerMissingError, CppCompileError.
     """
@@ -68,23 +69,27 @@ def library(level: str, source: Path = SOURCE) -> ctypes.CDLL:
     command = [compiler(), *FLAGS[level], "-std=c++17", "-shared", "-fPIC"]
     about_cpu = _run([*command[: 1 + len(FLAGS[level])], "-dM", "-E", "-x", "c++", "-"], input="")
     key = hashlib.sha256("\0".join([*command, about_cpu, source.read_text(encoding="utf-8")]).encode()).hexdigest()[:16]
-    ready = runtime.cache_folder() / f"attention-{key}.so"
-    if not ready.is_file():
-        ready = _compiled([*command, str(source)], ready)
+    kept = [path for path in runtime.cache_folder().glob(f"attention-{key}-*.so") if path.name == _named(key, path)]
+    ready = kept[0] if kept else _compiled([*command, str(source)], key)
     try:
         return _declared(ctypes.CDLL(str(ready)))
     except OSError as error:
         raise CppCompileError(f"{ready} was compiled but cannot be loaded: {error}") from None
 
 
-def _compiled(command: list[str], ready: Path) -> Path:
-    """Compile to ``ready``, or, where its folder cannot be written, to a folder of this process; the path."""
+def _named(key: str, path: Path) -> str:
+    return f"attention-{key}-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}.so"
+
+
+def _compiled(command: list[str], key: str) -> Path:
+    """Compile into the cache folder, or, where it cannot be written, into a folder of this process; the path."""
+    home = runtime.cache_folder()
     try:
-        ready.parent.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.mkdtemp(dir=ready.parent)
+        home.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.mkdtemp(dir=home)
     except OSError as error:
         folder = tempfile.mkdtemp()
-        ready = Path(folder) / ready.name
+        home = Path(folder)
         warnings.warn(
             f"the cache folder cannot be written ({error}); the C++ code is compiled for this process only. "
             "Set XDG_CACHE_HOME to a folder that can be written",
@@ -93,9 +98,11 @@ def _compiled(command: list[str], ready: Path) -> Path:
     partial = Path(folder) / "partial.so"
     try:
         _run([*command, "-o", str(partial)])
-        return partial.replace(ready)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        return partial.replace(home / _named(key, partial))
     finally:
-        if ready.parent != Path(folder):
+        if home != Path(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -151,7 +158,6 @@ def attention_nodes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: st
     checks.one_of("level", level, list(FLAGS))
     sizes = _check(q, k, v)
     _check_nodes(sizes)
-    checks.one_of("level", level, list(FLAGS))
     o = torch.empty_like(q)
     return o, _done(library(level).attention_nodes(*_pointers(q, k, v, o), *sizes))
 
@@ -168,7 +174,6 @@ def attention_flat(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: str
             f"q is {list(q.shape)} and k {list(k.shape)}, which takes Nq · Nk · d = {products:,} products; pass shapes that take at "
             f"most {MOST_PRODUCTS:,}"
         )
-    checks.one_of("level", level, list(FLAGS))
     o = torch.empty_like(q)
     _done(library(level).try_attention_flat(*_pointers(q, k, v, o), *sizes))
     return o

@@ -9,19 +9,17 @@ from course_lib.plots.cost import (
     trace,
     traffic_bars,
 )
-from course_lib.plots.course import course_map
 from course_lib.plots.formats import format_bars, neighbours, relative_steps, softcap, stage_lines
 from course_lib.plots.ladder import ladder_lines
 from course_lib.plots.low_precision import butterfly, error_bands, kept, row_bars, share_bars, ways
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
 from course_lib.plots.softmax import key_blocks, online_step
-from course_lib.plots.speed import chain, climb, curves, grouped_bars, lanes, lines, time_bars
+from course_lib.plots.speed import chain, climb, curves, grouped_bars, lines, time_bars, timeline
 
 __all__ = [
     "butterfly",
     "chain",
     "climb",
-    "course_map",
     "curves",
     "error_bands",
     "format_bars",
@@ -30,7 +28,6 @@ __all__ = [
     "kept",
     "key_blocks",
     "ladder_lines",
-    "lanes",
     "levels",
     "lines",
     "matrix_shapes",
@@ -46,6 +43,7 @@ __all__ = [
     "stage_lines",
     "tile_budget",
     "time_bars",
+    "timeline",
     "trace",
     "traffic_bars",
     "warp_split",

@@ -1,26 +1,78 @@
-"""Draws the map of the course that the README shows: python -m course_lib.publish.course_map"""
+"""Draws the map of the course that lecture 00 and the README show: python -m course_lib.publish.course_map"""
 
+import io
 from pathlib import Path
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
 
-from course_lib import plots
+from course_lib.files import write_atomically
 from course_lib.publish import notebooks
 from course_lib.show import style
 
 PATH = notebooks.NOTEBOOKS / "course_map.svg"
+SIZE = (12, 7.2)  # inches
+PARTS = {  # part -> number of its first lecture
+    "I  Why": 0,
+    "II  The kernel": 3,
+    "III  In a model": 7,
+    "IV  The metal": 9,
+    "V  Beyond one GPU": 13,
+    "Appendices": 15,
+}
+TO_COME = {8: "Decoding", 11: "Hopper II: the climb", 13: "Many GPUs", 14: "A GPT of your own", 16: "Lab notes"}
+_COLOURS = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE, style.RED, style.GREY)
+_LEFT, _WIDE, _STEP, _TALL, _ROW = 3.1, 3.6, 3.95, 0.95, 1.25
 
 
-def draw(path: Path = PATH) -> None:
+def parts() -> dict[str, list[tuple[str, str, int | None]]]:
+    """part -> (number, title, minutes of self-study) of its lectures in reading order; None: a lecture to come."""
+    lectures: dict[int, tuple[str, str, int | None]] = {n: (f"{n:02}", title, None) for n, title in TO_COME.items()}
+    for about in map(notebooks.about, notebooks.lectures()):
+        lectures[int(about["number"])] = (about["number"], about["title"], about["study"])
+    ends = [*list(PARTS.values())[1:], 100]
+    return {
+        part: [lectures[n] for n in sorted(lectures) if first <= n < end]
+        for (part, first), end in zip(PARTS.items(), ends, strict=True)
+    }
+
+
+def draw(ax: Axes) -> Axes:
+    """The course on one page: a row for each part, a dashed box for a lecture to come."""
+    rows = parts()
+    for row, (part, lectures) in enumerate(rows.items()):
+        y, colour = -row * _ROW, _COLOURS[row]
+        ax.text(0, y + _TALL / 2, part, fontsize=12, fontweight="bold", color=colour, va="center")
+        for col, (number, title, minutes) in enumerate(lectures):
+            x, there = _LEFT + col * _STEP, minutes is not None
+            box = FancyBboxPatch(
+                (x, y), _WIDE, _TALL, boxstyle="round,pad=0.03", facecolor="white", edgecolor="#aaaaaa"
+            )
+            box.set(edgecolor=colour, linewidth=2.3) if there else box.set(linestyle="--", linewidth=1.3)
+            ax.add_patch(box)
+            ink, when = ("black", f"{minutes} min") if there else ("#777777", "to come")
+            ax.text(
+                x + 0.1, y + 0.68, number, fontsize=13.5, fontweight="bold", color=colour if there else ink, va="center"
+            )
+            ax.text(x + _WIDE - 0.1, y + 0.68, when, fontsize=10, color="#555555", ha="right", va="center")
+            ax.text(x + 0.1, y + 0.27, title, fontsize=10.8, color=ink, va="center")
+    widest = max(map(len, rows.values()))
+    ax.set(xlim=(-0.1, _LEFT + widest * _STEP), ylim=(-_ROW * (len(rows) - 1) - 0.2, _TALL + 0.2))
+    ax.axis("off")
+    return ax
+
+
+def write(path: Path = PATH) -> None:
     """Write the map as SVG, with its text as text."""
-    lectures = [(a["number"], a["title"], a["minutes"]) for a in map(notebooks.about, notebooks.lectures())]
     with rc_context(style.RC):
-        figure = Figure(figsize=(11, 1.6 * -(-len(lectures) // 3)))
-        plots.course_map(figure.subplots(), lectures)
-        figure.savefig(path, metadata={"Date": None})
+        figure = Figure(figsize=SIZE)
+        draw(figure.subplots())
+        figure.savefig(svg := io.StringIO(), format="svg", metadata={"Date": None})
+    write_atomically(path, svg.getvalue())
 
 
 if __name__ == "__main__":
-    draw()
+    write()
     print(PATH.relative_to(PATH.parents[1]))

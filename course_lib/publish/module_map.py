@@ -4,6 +4,7 @@ import-linter holds the same floors (pyproject.toml, ``tool.importlinter``): no 
 """
 
 import ast
+import io
 import re
 import textwrap
 import tomllib
@@ -15,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from course_lib.files import write_atomically
 from course_lib.show import style
 
 HOME = Path(__file__).resolve().parents[1]
@@ -76,7 +78,8 @@ def draw(path: Path = PATH) -> None:
         figure = Figure(figsize=(WIDTH, HEIGHT * len(floors())))
         figure.set_layout_engine("none")
         _rooms(figure.add_axes((0, 0, 1, 1)))
-        figure.savefig(path, metadata={"Date": None})
+        figure.savefig(svg := io.StringIO(), format="svg", metadata={"Date": None})
+    write_atomically(path, svg.getvalue())
 
 
 def _rooms(ax: Axes) -> None:

@@ -18,6 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from course_lib.files import write_atomically
+from course_lib.publish import form
+
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _PROGRESS_BAR = re.compile(r"\d+%\|")
@@ -74,9 +77,9 @@ def serve(
 
 
 def about(path: Path) -> dict[str, Any]:
-    """A lecture's own words on itself: {'number', 'title', 'minutes'}, from its metadata."""
+    """A lecture's own words on itself, from its metadata: {'number', 'title', 'minutes' presented, 'study' minutes alone}."""
     course = json.loads(path.read_text(encoding="utf-8"))["metadata"]["course"]
-    return {"number": path.stem[:2], "title": course["title"], "minutes": course["minutes"]}
+    return {"number": path.stem[:2]} | {name: course[name] for name in ("title", "minutes", "study")}
 
 
 def prose(path: Path) -> str:
@@ -126,8 +129,10 @@ def refresh(path: Path, fresh: bool = False) -> bool:
         ]
         if is_measured(cell):
             cell.metadata["course"] = {"measured_from": digest([cell.source])}
+    for cell in notebook.cells:
+        form.fold(cell)
     course = notebook.metadata.get("course", {})
-    course["executed_from"] = code_digest(notebook)
+    course |= {"executed_from": code_digest(notebook), "study": form.study_minutes(notebook)}
     notebook.metadata = {
         "course": course,
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -135,7 +140,7 @@ def refresh(path: Path, fresh: bool = False) -> bool:
     }
     after = nbformat.writes(notebook) + "\n"
     if after != before:
-        path.write_text(after, encoding="utf-8")
+        write_atomically(path, after)
     return after != before
 
 

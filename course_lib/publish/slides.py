@@ -1,7 +1,8 @@
 """A lecture laid out as slides that fit a projector: one copy for JupyterLab (live) and for reveal.js (static).
 
 A notebook says where slides begin and what is revealed later. Here what would be taller than the screen is mended: a cell that does
-not fit below the others begins a sub-slide, under the heading again; the code that draws a figure is folded; long listings scroll.
+not fit below the others begins a sub-slide, under the heading again; the code that draws a figure is folded; long listings scroll. What
+a page folds whole (the tag hide-cell) is no slide.
 """
 
 import base64
@@ -24,8 +25,11 @@ def deck(notebook: Any) -> Any:
     made = copy.deepcopy(notebook)
     made.cells, used, heading = [], 0.0, ""
     for cell in copy.deepcopy(notebook.cells):
-        kind = slide_type(cell)
+        kind = "skip" if "hide-cell" in cell.metadata.get("tags", []) else slide_type(cell)
         _set_type(cell, kind)
+        cell.metadata.get("jupyter", {}).pop(
+            "outputs_hidden", None
+        )  # what a prediction asked for is revealed by going on
         if kind in ("notes", "skip"):
             made.cells.append(cell)
             continue

@@ -8,7 +8,6 @@ the others follow the course.
 import argparse
 import itertools
 import json
-import os
 import platform
 import re
 import shutil
@@ -16,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from course_lib.files import write_atomically
 from course_lib.publish import notebooks
 
 HANDED_OUT = ".handed_out.json"  # in the student's folder: lecture -> digest of the page as it was handed out
@@ -122,12 +122,9 @@ def _content(cell: dict[str, Any]) -> list[Any]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all; one that has this text already is left alone."""
-    if path.is_file() and path.read_bytes() == text.encode():
-        return
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    """A file that has this text already is left alone."""
+    if not path.is_file() or path.read_bytes() != text.encode():
+        write_atomically(path, text)
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from course_lib import data, runtime
 from course_lib.data import DATA
+from course_lib.files import write_atomically
 from course_lib.recordings import records
 from course_lib.recordings.hopper import LENGTHS, forward_ladder
 from course_lib.show.tables import Table
@@ -86,7 +87,7 @@ def _limits(record: data.Measured) -> str:
     other = ratios(again, "attention()", "cuDNN", LENGTHS[1:])
     return (
         "Its tiles were chosen by runs on this GPU and these shapes, cuDNN's were not; at N = 512, left out here, it is "
-        f"{min(short):.2f} to {max(short):.2f} ×\nas fast as cuDNN; another run, that of lecture 11, gives {geometric_mean(other):.2f} × "
+        f"{min(short):.2f} to {max(short):.2f} ×\nas fast as cuDNN; another run, that of lecture 12, gives {geometric_mean(other):.2f} × "
         f"({min(other):.2f} to {max(other):.2f}) for N from 1,024 on."
     )
 
@@ -95,7 +96,7 @@ def write_readme(record: data.Measured) -> None:
     text = README.read_text(encoding="utf-8")
     if not BLOCK.search(text):
         raise ValueError("README.md has no lines <!-- bench --> and <!-- /bench --> for the table to stand between")
-    README.write_text(BLOCK.sub(lambda _: readme_table(record), text), encoding="utf-8")
+    write_atomically(README, BLOCK.sub(lambda _: readme_table(record), text))
 
 
 def main() -> int:

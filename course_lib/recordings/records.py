@@ -14,6 +14,7 @@ import torch
 
 from course_lib import checks
 from course_lib.data import DATA, check_rows
+from course_lib.files import write_atomically
 
 
 def _cpu() -> str:
@@ -85,8 +86,5 @@ def record(name: str, rows: list[dict[str, Any]], command: str, folder: Path | N
     path = (folder or DATA / "measured") / device_slug() / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join("  " + json.dumps(row) for row in rows)
-    partial = path.with_suffix(".partial")
-    partial.write_text(
-        f'{{"provenance": {json.dumps(provenance(command), indent=1)},\n"rows": [\n{lines}\n]}}\n', encoding="utf-8"
-    )
-    return partial.replace(path)
+    write_atomically(path, f'{{"provenance": {json.dumps(provenance(command), indent=1)},\n"rows": [\n{lines}\n]}}\n')
+    return path

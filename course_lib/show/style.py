@@ -53,23 +53,23 @@ ALGORITHM = {
     "Online": BLUE,
     "FA2": GREY,
     "cuDNN": BLACK,
-    "keys outside": SKY,
-    "queries outside": ORANGE,
+    "outer loop over K/V": SKY,
+    "outer loop over Q": ORANGE,
     "two passes": BLUE,
     # the ladder of lecture 10: by pointers, by descriptors, by specialised warps
     "exp2": BLUE,
     "tuned": BLUE,
-    "split": BLUE,
+    "causal block skipping": BLUE,
     "TMA": SKY,
     "persistent": SKY,
     "specialised": GREEN,
     "overlap": GREEN,
     "ping-pong": GREEN,
-    "three products": PURPLE,
+    "three matmuls": PURPLE,
     "ring": BLUE,
     "fixed order": ORANGE,
     "queue": BLUE,
-    # lecture 11
+    # lecture 12
     "8 bits": GREEN,
     "one scale": ORANGE,
     "block scales": SKY,
@@ -135,7 +135,7 @@ WORK = {"load": GREY, "QK": BLUE, "softmax": ORANGE, "PV": GREEN}  # what a warp
 
 
 def colour(name: str) -> str:
-    """The colour of an algorithm or a number format, the same throughout the course; 'V1, split' is V1, 'fp16 (cut)' fp16."""
+    """The colour of an algorithm or a number format, the same throughout the course; 'V1, parallel' is V1, 'fp16 (cut)' fp16."""
     key = checks.text("name", name).split(",")[0].split(" (")[0]
     return ALGORITHM.get(key) or FORMAT.get(key) or GREY
 
@@ -287,4 +287,11 @@ def kind_label(ax: Axes, kind: str) -> None:
         fontsize=11,
         color="#444444",
         style="italic",
+    )
+
+
+def source_note(ax: Axes, words: str) -> None:
+    """Small, grey, below the whole figure of ``ax``: where its numbers come from, what a hollow mark means."""
+    ax.get_figure(root=True).supxlabel(  # type: ignore[union-attr]
+        checks.text("words", words), x=0.995, ha="right", fontsize=9.5, color=GREY, style="italic"
     )

@@ -2,15 +2,6 @@ import numpy as np
 import torch
 
 
-def right_in_python(x, block):
-    integers, scales = [], []
-    for first in range(0, len(x), block):
-        rows = x[first : first + block].tolist()
-        scales.append(max(abs(y) for row in rows for y in row) / 127 or 1.0)
-        integers += [[round(y / scales[-1]) for y in row] for row in rows]
-    return [torch.tensor(integers, dtype=torch.int8), torch.tensor(scales)]
-
-
 def right_padded_with_numpy(x, block):
     n, d = x.shape
     filled = np.pad(x.numpy(), ((0, -n % block), (0, 0))).reshape(-1, block, d)
@@ -40,10 +31,3 @@ def wrong_tiny_for_zero(x, block):
 def wrong_least_scale(x, block):
     tops = torch.stack([rows.abs().max() for rows in x.split(block)])
     return _quantised(x, block, torch.where(tops == 0, torch.ones(()), (tops / 127).clamp(min=1e-12)))
-
-
-def wrong_shared_out_evenly(x, block):
-    """if the rows are shared out evenly"""
-    parts = x.chunk(-(-len(x) // block))
-    tops = torch.stack([rows.abs().max() for rows in parts])
-    return _quantised(x, len(parts[0]), torch.where(tops > 0, tops / 127, torch.ones(())))

@@ -36,9 +36,3 @@ def wrong_nothing_skipped(q_start, k_start, block_m, block_n, n_q, n_k):
     """nothing is skipped"""
     right = right_by_all_pairs(q_start, k_start, block_m, block_n, n_q, n_k)
     return "masked" if right == "skip" else right
-
-
-def wrong_offset_without_a_sign(q_start, k_start, block_m, block_n, n_q, n_k):
-    """it is negative"""
-    last, last_key = min(q_start + block_m, n_q) - 1, min(k_start + block_n, n_k) - 1
-    return _decided(q_start, last, k_start, last_key, abs(n_k - n_q))

@@ -18,18 +18,5 @@ def _count(m, n, k, up):
     return {"A": 4 * m * k * up(n), "B": 4 * k * n * up(m), "C": 4 * m * n * (2 * up(k) - 1)}
 
 
-def wrong_rounding_up_by_adding_nine_tenths(m, n, k, block):
-    return _count(m, n, k, lambda size: int(size / block + 0.9))
-
-
 def wrong_rounding_up_by_adding_999_thousandths(m, n, k, block):
     return _count(m, n, k, lambda size: int(size / block + 0.999))
-
-
-def wrong_all_of_a_for_each_tile(m, n, k, block):
-    """for each tile of C"""
-    down, across = (-(-size // block) for size in (m, n))
-    return _count(m, n, k, lambda size: -(-size // block)) | {
-        "A": 4 * m * k * down * across,
-        "B": 4 * k * n * down * across,
-    }

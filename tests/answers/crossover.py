@@ -6,15 +6,6 @@ def _never(old, new):
     return new[1] > old[1] or (new[1] == old[1] and new[0] >= old[0])
 
 
-def right_by_trying_all(old, new):
-    if _never(old, new):
-        return None
-    n = 1
-    while new[0] + new[1] * n * n >= old[0] + old[1] * n * n:
-        n += 1
-    return n
-
-
 def right_bit_by_bit(old, new):
     if _never(old, new):
         return None
@@ -40,20 +31,6 @@ def wrong_floor_of_a_float(old, new):
     return 1 if more < 0 else int(math.sqrt(more / saved)) + 1
 
 
-def wrong_rounded_up_and_mended(old, new):
-    if _never(old, new):
-        return None
-    more, saved = max(new[0] - old[0], 0), old[1] - new[1]
-    n = math.ceil(math.sqrt(more / saved)) if saved else 1
-    return max(n + (n * n * saved == more), 1)
-
-
-def wrong_search_to_5000(old, new):
-    """if lengths are tried up to a limit only"""
-    slower = [n for n in range(1, 5001) if new[0] + new[1] * n * n >= old[0] + old[1] * n * n]
-    return None if slower and slower[-1] == 5000 else (slower[-1] if slower else 0) + 1
-
-
 def wrong_search_to_a_million(old, new):
     """if lengths are tried up to a limit only"""
     if _never(old, new):
@@ -74,11 +51,3 @@ def wrong_two_roots(old, new):
         return None
     more, saved = new[0] - old[0], old[1] - new[1]
     return 1 if more < 0 else math.isqrt(more) // math.isqrt(saved) + 1
-
-
-def wrong_one_missing(old, new):
-    """if one is missing"""
-    if _never(old, new):
-        return None
-    more, saved = new[0] - old[0], old[1] - new[1]
-    return math.isqrt(more // saved) if more > 0 else 1

@@ -38,53 +38,46 @@ def _loaded(ptr, rows, n, D: tl.constexpr):
 
 
 @triton.jit
-def _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, KEYS: tl.constexpr, ROWS: tl.constexpr,
-        STEP: tl.constexpr, END, FIRST: tl.constexpr, SECOND: tl.constexpr):  # fmt: skip
-    keys = tl.program_id(0) * KEYS + tl.arange(0, KEYS)
+def _dv(
+    q_ptr,
+    k_ptr,
+    L_ptr,
+    do_ptr,
+    dv_ptr,
+    n_q,
+    n_k,
+    scale,
+    D: tl.constexpr,
+    BLOCK: tl.constexpr,
+    END,
+    SECOND: tl.constexpr,
+):
+    keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     k = _loaded(k_ptr, keys, n_k, D)
-    dv = tl.zeros([KEYS, D], tl.float32)
-    for start in range(0, END, STEP):
-        rows = start + tl.arange(0, ROWS)
+    dv = tl.zeros([BLOCK, D], tl.float32)
+    for start in range(0, END, BLOCK):
+        rows = start + tl.arange(0, BLOCK)
         L = tl.load(L_ptr + rows, mask=rows < n_q, other=0.0)
-        s = tl.dot(_loaded(q_ptr, rows, n_q, D), tl.trans(k), input_precision=FIRST) * scale
+        s = tl.dot(_loaded(q_ptr, rows, n_q, D), tl.trans(k), input_precision="ieee") * scale
         p = tl.exp(s - L[:, None])
         dv = tl.dot(tl.trans(p), _loaded(do_ptr, rows, n_q, D), dv, input_precision=SECOND)
     tl.store(dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :], dv, mask=keys[:, None] < n_k)
 
 
 @triton.jit
-def wrong_tf32_in_the_scores(
-    q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr
-):
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, BLOCK, BLOCK, n_q, "tf32", "ieee")
-
-
-@triton.jit
 def wrong_tf32_in_the_sum(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, BLOCK, BLOCK, n_q, "ieee", None)
+    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, n_q, None)
 
 
 @triton.jit
 def wrong_blocks_of_16(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
     """if blocks of 16 are taken whatever BLOCK is"""
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, 16, 16, 16, n_q, "ieee", "ieee")
-
-
-@triton.jit
-def wrong_steps_of_16(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, BLOCK, 16, n_q, "ieee", "ieee")
-
-
-@triton.jit
-def wrong_all_queries_at_once(
-    q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr
-):
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, 1024, 1024, 1, "ieee", "ieee")
+    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, 16, n_q, "ieee")
 
 
 @triton.jit
 def wrong_ten_blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, BLOCK, BLOCK, 10 * BLOCK, "ieee", "ieee")
+    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, 10 * BLOCK, "ieee")
 
 
 @triton.jit

@@ -1,5 +1,4 @@
 import math
-from math import exp, sqrt
 
 import numpy as np
 import torch
@@ -21,45 +20,9 @@ def right_with_numpy(s, d):
     return torch.from_numpy(p / p.sum()), float((y.max() + np.log2(p.sum())) / np.log2(np.e))
 
 
-def right_from_l(s, d):
-    y = s.double() * (1 / math.log(2) / d**0.5)
-    lse = y.max() + torch.log2(torch.pow(2, y - y.max()).sum())
-    return torch.exp2(y - lse), lse * math.log(2)
-
-
-def wrong_exp_by_its_own_name(s, d):
-    x = [float(y) / sqrt(d) for y in s]
-    p = [exp(y - max(x)) for y in x]
-    return torch.tensor(p) / sum(p), max(x) + math.log(sum(p))
-
-
-def wrong_exp_of_numpy(s, d):
-    x = s.numpy() / np.sqrt(d)
-    p = np.exp(x - x.max())
-    return torch.from_numpy(p / p.sum()), float(x.max() + np.log(p.sum()))
-
-
 def wrong_softmax_by_another_name(s, d):
     x = s / math.sqrt(d)
     return torch.special.softmax(x, 0), float(torch.special.logsumexp(x, 0))
-
-
-def wrong_exp_in_two_halves(s, d):
-    x = s / math.sqrt(d)
-    p = torch.cosh(x - x.max()) + torch.sinh(x - x.max())
-    return p / p.sum(), float(x.max() + torch.log(p.sum()))
-
-
-def wrong_no_maximum_in_float64(s, d):
-    p = torch.exp2(s.double() * (LOG2E / math.sqrt(d)))
-    return p / p.sum(), float(torch.log(p.sum()))
-
-
-def wrong_maximum_from_a_number_on(s, d):
-    y = s * (LOG2E / math.sqrt(d))
-    m = max(-1e9, float(y.max()))
-    p = torch.exp2(y - m)
-    return p / p.sum(), float(m * math.log(2) + torch.log(p.sum()))
 
 
 def wrong_first_score_for_the_maximum(s, d):

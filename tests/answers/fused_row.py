@@ -1,8 +1,5 @@
 import math
 
-import numpy as np
-import torch
-
 
 def right_a_running_average(q, k, v):
     m, l, o = None, 0.0, []
@@ -34,19 +31,6 @@ def right_in_place_by_indices(q, k, v):
     return tuple(y / l for y in o)
 
 
-def right_by_merging_states(q, k, v):
-    def merged(one, other):
-        m = max(one[0], other[0])
-        a, b = math.exp(one[0] - m), math.exp(other[0] - m)
-        return m, one[1] * a + other[1] * b, [x * a + y * b for x, y in zip(one[2], other[2])]
-
-    state = None
-    for key, value in zip(k, v):
-        own = (sum(a * b for a, b in zip(q, key)) / math.sqrt(len(q)), 1.0, list(value))
-        state = own if state is None else merged(state, own)
-    return [y / state[1] for y in state[2]]
-
-
 def _online(q, k, v, m):
     l, o = 0.0, [0.0] * len(v[0])
     for key, value in zip(k, v):
@@ -60,11 +44,6 @@ def _online(q, k, v, m):
 def wrong_maximum_from_minus_10000(q, k, v):
     """if the maximum starts at some number instead of −∞"""
     return _online(q, k, v, -1e4)
-
-
-def wrong_maximum_from_the_least_float32(q, k, v):
-    """if the maximum starts at some number instead of −∞"""
-    return _online(q, k, v, -3.4e38)
 
 
 def wrong_maximum_of_0_for_none(q, k, v):
@@ -86,30 +65,4 @@ def wrong_equal_scores_left_out(q, k, v):
             l, o, m = l * math.exp(m - x) + 1, [y * math.exp(m - x) + z for y, z in zip(o, numbers)], x
         elif x < m:
             l, o = l + math.exp(x - m), [y + math.exp(x - m) * z for y, z in zip(o, numbers)]
-    return [y / l for y in o]
-
-
-def wrong_with_torch(q, k, v):
-    x = torch.tensor([sum(a * b for a, b in zip(q, key)) for key in k]) / math.sqrt(len(q))
-    return (torch.softmax(x, 0) @ torch.tensor([list(row) for row in v])).tolist()
-
-
-def wrong_with_numpy(q, k, v):
-    m, l, o = -math.inf, 0.0, np.zeros(len(v[0]))
-    for key, value in zip(k, v):
-        x = float(np.dot(q, list(key))) / math.sqrt(len(q))
-        new = max(m, x)
-        factor, weight = math.exp(m - new), math.exp(x - new)
-        l, o, m = l * factor + weight, o * factor + weight * np.array(list(value)), new
-    return list(o / l)
-
-
-def wrong_maximum_updated_first(q, k, v):
-    """if the maximum is updated before the factor is computed"""
-    m, l, o = -math.inf, 0.0, [0.0] * len(v[0])
-    for key, value in zip(k, v):
-        x = sum(a * b for a, b in zip(q, key)) / math.sqrt(len(q))
-        m = max(m, x)
-        weight, factor = math.exp(x - m), math.exp(m - m)
-        l, o = l * factor + weight, [y * factor + weight * z for y, z in zip(o, value)]
     return [y / l for y in o]

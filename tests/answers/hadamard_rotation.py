@@ -15,58 +15,12 @@ def right_number_by_number(x, sign):
     return x
 
 
-def right_in_python(x, sign):
-    rows, half = (x * sign).tolist(), 1
-    while half < x.shape[1]:
-        rows = [
-            [(row[j - half] - row[j] if j & half else row[j] + row[j + half]) / 2**0.5 for j in range(len(row))]
-            for row in rows
-        ]
-        half *= 2
-    return torch.tensor(rows)
-
-
 def right_by_the_bits_of_the_place(x, sign):
     y = (x.numpy() * sign.numpy()).reshape(len(x), *[2] * (x.shape[1].bit_length() - 1))
     for axis in range(1, y.ndim):
         a, b = np.split(y, 2, axis)
         y = np.concatenate([a + b, a - b], axis)
     return torch.from_numpy(y.reshape(x.shape)) / math.sqrt(x.shape[1])
-
-
-def wrong_matrix_of_numpy(x, sign):
-    """if you multiply with the matrix"""
-    matrix = np.ones((1, 1), dtype=np.int8)
-    while len(matrix) < x.shape[1]:
-        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
-    return torch.from_numpy((x * sign).numpy() @ matrix).float() / math.sqrt(x.shape[1])
-
-
-def wrong_matrix_of_lists(x, sign):
-    """if you multiply with the matrix"""
-    matrix = [[1.0]]
-    while len(matrix) < x.shape[1]:
-        matrix = [row + row for row in matrix] + [row + [-y for y in row] for row in matrix]
-    size = math.sqrt(x.shape[1])
-    return torch.tensor([[sum(a * b for a, b in zip(row, column)) / size for column in matrix] for row in x * sign])
-
-
-def wrong_sign_by_sign(x, sign):
-    """if you multiply with the matrix"""
-    rows, d = (x * sign).tolist(), x.shape[1]
-    sums = [[sum(-a if (i & j).bit_count() & 1 else a for i, a in enumerate(row)) for j in range(d)] for row in rows]
-    return torch.tensor(sums) / math.sqrt(d)
-
-
-def wrong_sparse_matrices(x, sign):
-    """if you multiply with the matrix"""
-    y, d, half = (x * sign).T, x.shape[1], 1
-    while half < d:
-        at = torch.arange(d)
-        places = torch.stack([at.repeat(2), torch.cat([at, at ^ half])])
-        values = torch.cat([1.0 - 2 * ((at & half) > 0).float(), torch.ones(d)])
-        y, half = torch.sparse_coo_tensor(places, values, (d, d)) @ y / math.sqrt(2), 2 * half
-    return y.T
 
 
 def wrong_unit_rows_rotated(x, sign):

@@ -4,11 +4,6 @@ import torch
 ORDER = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15]
 
 
-def right_key_by_key(vt):
-    rows = [row + [0] * (-len(row) % 16) for row in vt.tolist()]
-    return torch.tensor([[row[g + k] for g in range(0, len(row), 16) for k in ORDER] for row in rows], dtype=vt.dtype)
-
-
 def right_from_the_bits(vt):
     n = vt.shape[1]
     filled = torch.hstack((vt, torch.zeros(vt.shape[0], -n % 16).to(vt.dtype)))
@@ -23,18 +18,6 @@ def right_with_numpy(vt):
 
 def _ordered(vt):
     return torch.nn.functional.pad(vt, (0, -vt.shape[1] % 16)).unflatten(1, (-1, 16))[:, :, ORDER].flatten(1)
-
-
-def wrong_in_half(vt):
-    return _ordered(vt.half()).to(vt.dtype)
-
-
-def wrong_in_bf16(vt):
-    return _ordered(vt.bfloat16()).to(vt.dtype)
-
-
-def wrong_in_whole_numbers(vt):
-    return _ordered(vt.int()).to(vt.dtype)
 
 
 def wrong_in_float64(vt):

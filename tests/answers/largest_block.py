@@ -22,12 +22,7 @@ def wrong_twenty_doublings(sram_bytes, block_m, d):
     return max([0, *(size for size in sizes if size <= right_from_above(sram_bytes, block_m, d))])
 
 
-def wrong_sizes_from_32(sram_bytes, block_m, d):
-    """begins at 32"""
+def wrong_sizes_from_16(sram_bytes, block_m, d):
+    """begins at 16"""
     block = right_from_above(sram_bytes, block_m, d)
-    return block if block >= 32 else 0
-
-
-def wrong_nothing_for_none(sram_bytes, block_m, d):
-    """None comes back"""
-    return right_from_above(sram_bytes, block_m, d) or None
+    return block if block >= 16 else 0

@@ -17,10 +17,6 @@ def wrong_about_one(n_keys, block_n):
     return n_keys / block_n <= 1.01
 
 
-def wrong_blocks_from_16(n_keys, block_n):
-    return n_keys <= block_n and block_n >= 16
-
-
 def wrong_full_blocks_by_powers_of_two(n_keys, block_n):
     return n_keys < block_n or (n_keys == block_n and n_keys & (n_keys - 1) == 0)
 

@@ -3,10 +3,6 @@ import math
 import torch
 
 
-def right_by_log_sum_exp(x, block_n):
-    return torch.cat([torch.exp(block - torch.logsumexp(block, 0)) for block in x.split(block_n)])
-
-
 def right_in_place(x, block_n):
     for block in x.split(block_n):
         block.sub_(block.max()).exp_()
@@ -22,10 +18,6 @@ def right_by_rows_filled_up_with_minus_infinity(x, block_n):
 def _weights(x, block_n, origin):
     exponentials = [torch.exp(block - origin(block)) for block in x.split(block_n)]
     return torch.cat([e / e.sum() for e in exponentials])
-
-
-def wrong_mean_subtracted_in_float64(x, block_n):
-    return _weights(x.double(), block_n, torch.mean).float()
 
 
 def wrong_last_score_subtracted(x, block_n):
@@ -47,9 +39,3 @@ def wrong_filled_up_with_minus_a_billion(x, block_n):
     """such as −10⁹"""
     rows = torch.nn.functional.pad(x, (0, -len(x) % block_n), value=-1e9).view(-1, block_n)
     return torch.softmax(rows, 1).flatten()[: len(x)]
-
-
-def wrong_one_sum(x, block_n):
-    """one sum divides all"""
-    exponentials = torch.cat([torch.exp(block - block.max()) for block in x.split(block_n)])
-    return exponentials / exponentials.sum()

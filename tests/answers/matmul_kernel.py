@@ -46,11 +46,8 @@ def _product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, STEP: tl.constex
             total += tl.dot(a, b)
         else:
             total += tl.dot(a, b, input_precision="ieee")
-    inside = (rows[:, None] < M) & (cols[None, :] < N)
-    if BUG == "rows":
-        inside = (rows[:, None] < M) & (cols[None, :] >= 0)
-    at = rows[:, None] + cols[None, :] * M if BUG == "transposed" else rows[:, None] * N + cols[None, :]
-    tl.store(c_ptr + at, total, mask=inside)
+    at = rows[:, None] * N + cols[None, :]
+    tl.store(c_ptr + at, total, mask=(rows[:, None] < M) & (cols[None, :] < N))
 
 
 @triton.jit
@@ -67,20 +64,3 @@ def wrong_blocks_of_16(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
 @triton.jit
 def wrong_all_of_k_in_64(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
     _product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK, 64, "one step")
-
-
-@triton.jit
-def wrong_all_of_k_in_2048(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
-    _product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK, 2048, "")
-
-
-@triton.jit
-def wrong_c_transposed(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
-    """C is stored transposed"""
-    _product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK, BLOCK, "transposed")
-
-
-@triton.jit
-def wrong_store_masked_by_rows(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
-    """masked along M only"""
-    _product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK, BLOCK, "rows")

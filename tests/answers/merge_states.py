@@ -23,24 +23,6 @@ def right_query_by_query(m_a, l_a, o_a, m_b, l_b, o_b):
     return [m_a, l_a, o_a]
 
 
-def right_in_float64_stacked(m_a, l_a, o_a, m_b, l_b, o_b):
-    m = torch.stack([m_a, m_b]).double()
-    top = m.amax(0)
-    weights = torch.exp(m - torch.where(top == -math.inf, 0.0, top))
-    return (
-        top,
-        (weights * torch.stack([l_a, l_b])).sum(0),
-        torch.einsum("sn,snd->nd", weights, torch.stack([o_a, o_b]).double()),
-    )
-
-
-def wrong_clamped_at_10_000(m_a, l_a, o_a, m_b, l_b, o_b):
-    """clamp(min=…)"""
-    m = torch.maximum(m_a, m_b)
-    a, b = (torch.exp(x - m.clamp(min=-1e4)) for x in (m_a, m_b))
-    return _merged(m, a, b, l_a, o_a, l_b, o_b)
-
-
 def wrong_clamped_at_10_to_the_30(m_a, l_a, o_a, m_b, l_b, o_b):
     m = torch.maximum(m_a, m_b)
     a, b = (torch.exp(x - m.clamp(min=-1e30)) for x in (m_a, m_b))
@@ -51,9 +33,3 @@ def wrong_only_the_second_rescaled(m_a, l_a, o_a, m_b, l_b, o_b):
     """only the second state"""
     m = torch.maximum(m_a, m_b)
     return _merged(m, torch.ones_like(m), torch.exp(m_b - m).nan_to_num(0.0), l_a, o_a, l_b, o_b)
-
-
-def wrong_sums_of_l_not_rescaled(m_a, l_a, o_a, m_b, l_b, o_b):
-    """l is not"""
-    m, _, o = right_without_nan(m_a, l_a, o_a, m_b, l_b, o_b)
-    return m, l_a + l_b, o

@@ -17,22 +17,11 @@ def right_by_the_remainder(x, mantissa, lowest):
     return x - math.remainder(x, _step(x, mantissa, lowest))
 
 
-def right_from_the_hexadecimal_text(x, mantissa, lowest):
-    step = 2.0 ** (max(math.frexp(x)[1] - 1 if x < 2**-1022 else int(x.hex().split("p")[1]), lowest) - mantissa)
-    return np.rint(np.float64(x) / step) * step
-
-
 def wrong_overflow_of_the_power(x, mantissa, lowest):
     fraction, power = math.frexp(x)
     if power - 1 < lowest:
         return round(x / 2.0 ** (lowest - mantissa)) * 2.0 ** (lowest - mantissa)
     return round(fraction * 2 ** (mantissa + 1)) / 2 ** (mantissa + 1) * 2.0**power
-
-
-def wrong_overflow_of_the_inverse_step(x, mantissa, lowest):
-    """below 2^-1022"""
-    scale = 2.0 ** (mantissa - max(math.frexp(x)[1] - 1, lowest))
-    return round(x * scale) / scale
 
 
 def wrong_rounded_to_float32_first(x, mantissa, lowest):
@@ -46,13 +35,6 @@ def wrong_tie_within_a_tolerance(x, mantissa, lowest):
     whole = math.floor(x / step)
     if math.isclose(x / step - whole, 0.5):
         return (whole if whole % 2 == 0 else whole + 1) * step
-    return round(x / step) * step
-
-
-def wrong_power_by_a_rounded_logarithm(x, mantissa, lowest):
-    if mantissa == 0:
-        return 2.0 ** max(round(math.log2(x)), lowest)
-    step = _step(x, mantissa, lowest)
     return round(x / step) * step
 
 

@@ -1,6 +1,5 @@
 import math
 
-import numpy as np
 import torch
 
 
@@ -9,11 +8,6 @@ def right_score_by_score(m, l, x):
         new = max(m, score)
         m, l = new, l * math.exp(m - new) + math.exp(score - new)
     return [m, l]
-
-
-def right_numpy(m, l, x):
-    new = np.maximum(m, x.numpy().max())
-    return new, l * np.exp(m - new) + np.exp(x.numpy() - new).sum()
 
 
 def right_in_place_and_by_tensors(m, l, x):
@@ -44,9 +38,3 @@ def wrong_double_precision_for_a_maximum(m, l, x):
 def wrong_mean_for_a_maximum(m, l, x):
     new, middle = max(m, float(x.max())), float(x.mean())
     return new, l * math.exp(m - new) + float(torch.exp(x - middle).sum()) * math.exp(middle - new)
-
-
-def wrong_the_blocks_own_maximum(m, l, x):
-    """their own maximum"""
-    new = max(m, float(x.max()))
-    return new, l * math.exp(m - new) + float(torch.exp(x - x.max()).sum())

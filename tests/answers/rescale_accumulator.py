@@ -1,6 +1,5 @@
 import math
 
-import numpy as np
 import torch
 
 
@@ -10,12 +9,6 @@ def right_key_by_key(m, l, acc, x, V):
         old, p = math.exp(m - new), math.exp(score - new)
         m, l, acc = new, l * old + p, acc * old + p * value
     return m, l, acc
-
-
-def right_numpy(m, l, acc, x, V):
-    new = np.maximum(m, x.numpy().max())
-    p, old = np.exp(x.numpy() - new), np.exp(m - new)
-    return new, l * old + p.sum(), torch.from_numpy(np.asarray(acc.numpy() * old + p @ V.numpy()))
 
 
 def right_the_block_rescaled_in_place(m, l, acc, x, V):
@@ -46,16 +39,3 @@ def wrong_double_precision_for_a_maximum(m, l, acc, x, V):
         return right_key_by_key(m, l, acc, x, V)
     p, old = torch.exp(x.double()), math.exp(m)
     return new, (l * old + float(p.sum())) / math.exp(new), (acc.double() * old + p @ V.double()) / math.exp(new)
-
-
-def wrong_the_blocks_own_maximum(m, l, acc, x, V):
-    """own maximum"""
-    new, p = max(m, float(x.max())), torch.exp(x - x.max())
-    return new, l * math.exp(m - new) + float(p.sum()), acc * math.exp(m - new) + p @ V
-
-
-def wrong_new_weights_rescaled(m, l, acc, x, V):
-    """not what was summed before"""
-    new = max(m, float(x.max()))
-    p = torch.exp(x - new) * math.exp(m - new)
-    return new, l + float(p.sum()), acc + p @ V

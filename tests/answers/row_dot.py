@@ -24,21 +24,3 @@ def wrong_product_in_half(o, do, p, dp):
     """if halves are multiplied or summed as halves"""
     D = torch.diagonal(o @ do.T).float()
     return D, p * (dp - D[:, None])
-
-
-def wrong_dot_in_half(o, do, p, dp):
-    """if halves are multiplied or summed as halves"""
-    D = torch.stack([torch.dot(a, b) for a, b in zip(o, do)]).float()
-    return D, p * (dp - D[:, None])
-
-
-def wrong_sign(o, do, p, dp):
-    """if dS has the other sign"""
-    D = (o.float() * do.float()).sum(1)
-    return D, p * (D[:, None] - dp)
-
-
-def wrong_mean(o, do, p, dp):
-    """if D is a mean"""
-    D = (o.float() * do.float()).mean(1)
-    return D, p * (dp - D[:, None])

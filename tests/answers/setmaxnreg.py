@@ -8,21 +8,10 @@ def right_what_is_given_back(consumers, producer):
     return min(256, start + (start - producer) // consumers // 8 * 8)
 
 
-def right_by_trying(consumers, producer):
-    owned = 65_536 // (128 * (consumers + 1)) // 8 * 8 * (consumers + 1)
-    return max(r for r in range(0, 257, 8) if consumers * r + producer <= owned)
-
-
 def wrong_rounded_up(consumers, producer):
     """if the share is rounded up to a multiple of 8"""
     start = 512 // (consumers + 1) // 8 * 8
     return min(256, -(-((consumers + 1) * start - producer) // consumers // 8) * 8)
-
-
-def wrong_share_of_all_warpgroups(consumers, producer):
-    """if the rest is divided among all warpgroups"""
-    start = 512 // (consumers + 1) // 8 * 8
-    return min(256, ((consumers + 1) * start - producer) // (consumers + 1) // 8 * 8)
 
 
 def wrong_504_whatever_starts(consumers, producer):

@@ -9,10 +9,6 @@ def right_number_by_number(x, cap, dy):
     return torch.tensor([cap * u for u in t]).reshape(x.shape), torch.tensor(slopes).reshape(x.shape)
 
 
-def right_by_cosh(x, cap, dy):
-    return cap * torch.tanh(x / cap), dy / torch.cosh(x / cap) ** 2
-
-
 def right_by_expm1(x, cap, dy):
     power = torch.expm1(-2 * (x / cap).abs())
     t = -power / (2 + power) * torch.sign(x)
@@ -43,10 +39,6 @@ def wrong_autograd_as_a_function(x, cap, dy):
     return y, backward(dy)[0]
 
 
-def wrong_autograd_forwards(x, cap, dy):
-    return torch.func.jvp(lambda u: cap * torch.tanh(u / cap), (x,), (dy,))
-
-
 def wrong_two_points(x, cap, dy):
     def capped(u):
         return cap * torch.tanh(u.double() / cap)
@@ -62,9 +54,3 @@ def wrong_two_dimensions_at_most(x, cap, dy):
             t = math.tanh(float(x[at]) / cap)
             y[at], dx[at] = cap * t, float(dy[at]) * (1 - t * t)
     return y, dx
-
-
-def wrong_sign(x, cap, dy):
-    """if the slope has the other sign"""
-    t = torch.tanh(x / cap)
-    return cap * t, dy * (t * t - 1)

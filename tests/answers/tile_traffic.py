@@ -64,17 +64,6 @@ def wrong_zeros_stored_and_c_written_by_data(memory, A, B, C, bm, bn):
     _loop(memory, A, B, C, bm, bn, lambda rows: memory.load(A[rows]), lambda cols: memory.load(B[:, cols]), put)
 
 
-def wrong_a_after_its_scope(memory, A, B, C, bm, bn):
-    """of a scope that has ended"""
-
-    def strip(rows):
-        with memory.scope("for the load"):
-            return memory.load(A[rows])
-
-    across = lambda cols: memory.load(B[:, cols])  # noqa: E731
-    _loop(memory, A, B, C, bm, bn, strip, across, lambda at, c: memory.store(C[at], c))
-
-
 def wrong_copies_of_b_kept(memory, A, B, C, bm, bn):
     kept = {}
 

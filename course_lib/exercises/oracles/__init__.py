@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -22,3 +22,8 @@ class variant:  # noqa: N801 - stands where a function's name would
 
     def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., Any]:
         return functools.partial(self._f[grid], **self._bug)  # type: ignore[index]
+
+
+def variants(f: Callable[..., Any], bugs: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+    """Known-wrong answers of one function, by their diagnosis: what its last parameter is, by the same."""
+    return {diagnosis: variant(f, bug) for diagnosis, bug in bugs.items()}

@@ -1,11 +1,11 @@
-"""Lecture 11: what block_scale is checked by."""
+"""Lecture 12: what block_scale is checked by."""
 
 from collections.abc import Iterable
 
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -49,8 +49,6 @@ def expected(x: torch.Tensor, block: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _block_scale(x, block, bug):
-    if bug == "tail dropped":
-        x = x[: len(x) // min(block, len(x)) * min(block, len(x))]
     number = -(-len(x) // block)
     size = {"rows": 1, "chunk": -(-len(x) // block), "equal": -(-len(x) // number)}.get(bug, block)
     blocks = x.split(size)
@@ -62,37 +60,21 @@ def _block_scale(x, block, bug):
     of_rows = scales.repeat_interleave(size)[: len(x), None].clone()
     if bug == "tail" and len(x) > size:
         of_rows[len(x) // size * size :] = scales[len(x) // size - 1]
-    whole = x / of_rows
-    whole = (whole if bug == "cut" else whole.round()).nan_to_num(0.0)
+    whole = (x / of_rows).round().nan_to_num(0.0)
     whole = whole.clamp(-127, 127) if bug == "tail" else whole
-    return whole.to(torch.int64).to(torch.int8), 1 / scales if bug == "inverse" else scales
+    return whole.to(torch.int64).to(torch.int8), scales
 
 
-WRONG = {
-    "if all blocks share one scale: the outlier of one block takes the small numbers of all": variant(
-        _block_scale, "one"
-    ),
-    "if x.chunk(block) makes the blocks: it makes `block` of them; x.split(block) makes blocks of so many rows": (
-        variant(_block_scale, "chunk")
-    ),
-    "if the rows are shared out evenly, as x.chunk(number of blocks) does: all blocks but the last have `block` rows": (
-        variant(_block_scale, "equal")
-    ),
-    "if each row has a scale of its own: the rows of a block share one": variant(_block_scale, "rows"),
-    "if small numbers are taken for zeros: only a block of zeros has the scale 1": variant(_block_scale, "tiny"),
-    "if the scale comes from the maximum without abs: a negative number beyond it wraps around in int8": (
-        variant(_block_scale, "no abs")
-    ),
-    "if the scale is the maximum over 128: the largest becomes 128, which int8 has not, and wraps to −128": (
-        variant(_block_scale, "128")
-    ),
-    "if a block of zeros gets the scale 0": variant(_block_scale, "zeros"),
-    "if the rows of a shorter last block are dropped": variant(_block_scale, "tail dropped"),
-    "if the rows of a shorter last block take the scale of the block before: they may be far larger": (
-        variant(_block_scale, "tail")
-    ),
-    "if the quotient is cut off instead of rounded to the nearest whole number": variant(_block_scale, "cut"),
-    "if the scales are returned upside down, 127 over the maximum: integer · scale does not restore x": (
-        variant(_block_scale, "inverse")
-    ),
-}
+WRONG = variants(
+    _block_scale,
+    {
+        "if all blocks share one scale: the outlier of one block takes the small numbers of all": "one",
+        "if x.chunk(block) makes the blocks: it makes `block` of them; x.split(block) makes blocks of so many rows": "chunk",
+        "if the rows are shared out evenly, as x.chunk(number of blocks) does: all blocks but the last have `block` rows": "equal",
+        "if small numbers are taken for zeros: only a block of zeros has the scale 1": "tiny",
+        "if the scale comes from the maximum without abs: a negative number beyond it wraps around in int8": "no abs",
+        "if the scale is the maximum over 128: the largest becomes 128, which int8 has not, and wraps to −128": "128",
+        "if a block of zeros gets the scale 0": "zeros",
+        "if the rows of a shorter last block take the scale of the block before: they may be far larger": "tail",
+    },
+)

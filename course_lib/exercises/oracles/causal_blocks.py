@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -62,60 +62,29 @@ def _decide(q_start, k_start, block_m, block_n, n_q, n_k, bug):
         "own key hidden": n_k - n_q - 1,
         "one key more": n_k - n_q + 1,
         "at the start": 0,
-        "other sign": n_q - n_k,
         "never below 0": max(n_k - n_q, 0),
-        "no sign": abs(n_k - n_q),
     }.get(bug, n_k - n_q)
-    last_query = min(q_start + block_m, n_q) - (bug not in ("both ends", "end of queries"))
-    last_key = min(k_start + block_n, n_k) - (bug != "both ends")
-    if bug == "tail counted":
-        last_key = k_start + block_n - 1
-    elif bug == "starts":
-        last_query, last_key = q_start, k_start + 1
-    to_skip = q_start if bug in ("skip by the first query", "queries swapped") else last_query
-    to_be_full = last_query if bug in ("full by the last query", "queries swapped") else q_start
-    first_key, last_key = (last_key, k_start) if bug == "keys swapped" else (k_start, last_key)
-    if bug == "full by the first key":
-        last_key = k_start
-    skip = first_key > to_skip + offset - (bug == "skip one early")
-    full = last_key <= to_be_full + offset - (bug == "full one late")
-    if bug == "tail never full" and (k_start + block_n > n_k or q_start + block_m > n_q):
-        full = False
-    if bug == "skip for full":
-        skip, full = full, skip
-    if bug == "full first" and full:
-        return "full"
-    if skip and bug != "no skip":
+    last_query = min(q_start + block_m, n_q) - 1
+    last_key = (k_start + block_n if bug == "tail counted" else min(k_start + block_n, n_k)) - 1
+    to_skip = q_start if bug == "skip by the first query" else last_query
+    to_be_full = last_query if bug == "full by the last query" else q_start
+    if k_start > to_skip + offset - (bug == "skip one early") and bug != "no skip":
         return "skip"
-    return "full" if full and bug != "no full" else "masked"
+    return "full" if last_key <= to_be_full + offset else "masked"
 
 
-WRONG = {
-    diagnosis: variant(_decide, bug)
-    for diagnosis, bug in {
+WRONG = variants(
+    _decide,
+    {
         "if a query does not see the key at its own place (j < i + n_k − n_q)": "own key hidden",
         "if a query sees one key beyond its own place": "one key more",
         "if a block is skipped though its last query just sees its first key: > decides, not >=": "skip one early",
-        "if a block counts as cut though its first query just sees its last key, which is k_start + block_n − 1: <= decides": (
-            "full one late"
-        ),
         "if the mask is aligned at the start (j <= i): the first query and the first key stand side by side": "at the start",
-        "if the offset has the wrong sign (n_q − n_k instead of n_k − n_q)": "other sign",
         "if the offset may not fall below 0: with more queries than keys, the first queries see none": "never below 0",
-        "if the offset is |n_k − n_q|: with more queries than keys it is negative": "no sign",
         "if keys beyond n_k count: a ragged block looks cut although all its keys are seen": "tail counted",
-        "if a ragged block is never full: what it has beyond the last query or key does not count": "tail never full",
-        "if start + size is taken for the last query and the last key of a block: both are one less": "both ends",
-        "if q_start + block_m is taken for the last query of the block: it is one less": "end of queries",
         "if block_m and block_n change places: block_m counts queries, block_n keys": "blocks swapped",
         "if the first query decides what to skip: the later ones of the block see more": "skip by the first query",
         "if the last query decides what is full: the first one of the block sees less": "full by the last query",
-        "if first and last query are swapped: the last one decides what to skip, the first one what is full": "queries swapped",
-        "if first and last key are swapped: the first one decides what to skip, the last one what is full": "keys swapped",
-        "if the first key decides what is full: the later ones of the block may be hidden": "full by the first key",
-        "if only the starts are compared: the sizes of the blocks decide, too": "starts",
         "if nothing is skipped: a block of which no query sees a key needs no work": "no skip",
-        "if nothing is full: a block of which each query sees each key needs no mask": "no full",
-        "if 'skip' and 'full' change places": "skip for full",
-    }.items()
-}
+    },
+)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 from course_lib.model.memory import Memory
 
 
@@ -42,50 +42,32 @@ def expected(m: int, n: int, k: int, block: int) -> dict[str, int]:
 
 
 def _count(m, n, k, block, bug):
-    if bug == "padded" or bug == "full tiles":
-        tiles = math.ceil if bug == "padded" else math.floor
-        m, n, k = (block * tiles(size / block) for size in (m, n, k))
-    ways: dict[str, Callable[[float], float]] = {
-        "rounded down": math.floor,
-        "divided": float,
-        "one more": lambda x: math.floor(x) + 1,
-        "nearest": round,
-    }
+    if bug == "padded":
+        m, n, k = (block * math.ceil(size / block) for size in (m, n, k))
+    ways: dict[str, Callable[[float], float]] = {"rounded down": math.floor, "one more": lambda x: math.floor(x) + 1}
     up = ways.get(bug, math.ceil)
     down, across, steps = (up(size / block) for size in (m, n, k))
     changes: dict[str, dict[str, float]] = {
         "sum kept": {"C": 1},
         "loaded first": {"C": 2 * steps},
         "stores": {"C": steps},
-        "loads": {"C": steps - 1},
         "swapped": {"A": down, "B": across},
         "once": {"A": 1, "B": 1},
-        "every tile": {"A": down * across, "B": down * across},
-        "no tiles": {"A": n, "B": m},
     }
     times = {"A": across, "B": down, "C": 2 * steps - 1, **changes.get(bug, {})}
-    each = {"elements": 1, "halves": 2}.get(bug, 4)
-    return {"A": each * m * k * times["A"], "B": each * k * n * times["B"], "C": each * m * n * times["C"]}
+    return {"A": 4 * m * k * times["A"], "B": 4 * k * n * times["B"], "C": 4 * m * n * times["C"]}
 
 
-WRONG = {
-    diagnosis: variant(_count, bug)
-    for diagnosis, bug in {
+WRONG = variants(
+    _count,
+    {
         "if ragged tiles are counted as full ones, as if they were padded": "padded",
         "if the sum stays in SRAM and C is stored once: this nest stores it at every step": "sum kept",
         "if C is loaded at the first step, too: p = 0 starts from 0": "loaded first",
         "if C's stores are counted and its loads are not": "stores",
-        "if C's loads are counted and its stores are not": "loads",
         "if the repetitions of A and B change places: a tile of A is loaded for each block column of C": "swapped",
-        "if only full tiles are counted: size // block leaves out the ragged ones": "full tiles",
         "if the number of tiles is rounded down, size // block: a ragged tile is a whole step of the loop": "rounded down",
-        "if the number of tiles is rounded to the nearest: a ragged tile is a whole step of the loop": "nearest",
-        "if the number of tiles is not rounded up, size / block: a ragged tile is a whole step of the loop": "divided",
         "if a size that block divides gets one tile more: size // block + 1 is right for ragged sizes only": "one more",
-        "if numbers are counted and not bytes: a float32 has 4": "elements",
-        "if numbers are counted with 2 bytes: a float32 has 4": "halves",
         "if A and B are counted once: every tile of C loads its strips of A and B anew": "once",
-        "if all of A and B is counted for each tile of C: a tile needs its own rows of A and columns of B": "every tile",
-        "without reuse inside a tile, as if every number of C fetched its own row and column": "no tiles",
-    }.items()
-}
+    },
+)

@@ -1,11 +1,11 @@
-"""Lecture 09: what crossover is checked by."""
+"""Lecture 15: what crossover is checked by."""
 
 import bisect
 import math
 from collections.abc import Iterable
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 FAR = 10**9  # lengths; every crossing lies below
 
@@ -47,32 +47,26 @@ def _crossover(old, new, bug):
         return 1 if more + new[1] < old[1] else _crossover(old, new, "")
     if saved < 0 or (saved == 0 and more >= 0):
         return None
-    if saved == 0 or (more < 0 and bug != "no case apart"):
+    if saved == 0 or (more < 0 and bug != "no special case"):
         return 0 if bug == "zero" else 1
     root = math.sqrt(abs(more) / saved)
     found = {
-        "ties": max(1, math.ceil(root)), "no root": more // saved + 1, "no case apart": math.isqrt(abs(more) // saved) + 1,
+        "ties": max(1, math.ceil(root)), "no root": more // saved + 1, "no special case": math.isqrt(abs(more) // saved) + 1,
         "not one more": math.isqrt(more // saved) if more > 0 else 1, "floats": math.floor(root) + 1,
     }.get(bug, math.isqrt(abs(more) // saved) + 1)  # fmt: skip
-    if bug == "powers of two":
-        found = 1 << (found - 1).bit_length()
     return None if bug == "limited" and found > 100_000 else found
 
 
-WRONG = {
-    "if a length at which both are equally fast counts": variant(_crossover, "ties"),
-    "if one is missing: at isqrt(more // saved) new is not yet faster": variant(_crossover, "not one more"),
-    "without the square root: the savings grow as N², not as N": variant(_crossover, "no root"),
-    "if you return the first length at which new is faster: on longer ones it may lose again": (
-        variant(_crossover, "first win")
-    ),
-    "if a new rung with the cheaper call gets no case of its own: it is ahead from N = 1 on": (
-        variant(_crossover, "no case apart")
-    ),
-    "if a new rung that is always faster gets 0: the smallest length is 1": variant(_crossover, "zero"),
-    "if floats are used: the quotient is rounded to a whole square, and its root is one length off": (
-        variant(_crossover, "floats")
-    ),
-    "if lengths are tried up to a limit only": variant(_crossover, "limited"),
-    "if only powers of two are tried": variant(_crossover, "powers of two"),
-}
+WRONG = variants(
+    _crossover,
+    {
+        "if a length at which both are equally fast counts": "ties",
+        "if one is missing: at isqrt(more // saved) new is not yet faster": "not one more",
+        "without the square root: the savings grow as N², not as N": "no root",
+        "if you return the first length at which new is faster: on longer ones it may lose again": "first win",
+        "if a new rung with the cheaper call gets no case of its own: it is ahead from N = 1 on": "no special case",
+        "if a new rung that is always faster gets 0: the smallest length is 1": "zero",
+        "if floats are used: the quotient is rounded to a whole square, and its root is one length off": "floats",
+        "if lengths are tried up to a limit only": "limited",
+    },
+)

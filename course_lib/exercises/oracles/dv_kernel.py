@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 from course_lib.kernels import tl, triton
 
 
@@ -52,62 +52,40 @@ def _blocks(
     keys = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
     cols = tl.arange(0, D)
     at_keys = keys[:, None] * D + cols[None, :]
-    keys_end = n_k + SIZE if BUG == "tail of the keys" else n_k
     rows_end = n_q + SIZE if BUG == "tail of the queries" else n_q
-    k = tl.load(k_ptr + at_keys, mask=keys[:, None] < keys_end, other=0.0)
+    k = tl.load(k_ptr + at_keys, mask=keys[:, None] < n_k, other=0.0)
     dv = tl.zeros([SIZE, D], tl.float32)
-    last = n_k if BUG == "up to n_k" else n_q
-    if BUG == "blocks counted":
-        last = tl.cdiv(n_q, SIZE)
-    for start in range(0, last, 1 if BUG == "blocks counted" else SIZE):
+    for start in range(0, n_k if BUG == "up to n_k" else n_q, SIZE):
         rows = start + tl.arange(0, SIZE)
         at_rows = rows[:, None] * D + cols[None, :]
         q = tl.load(q_ptr + at_rows, mask=rows[:, None] < rows_end, other=0.0)
         do = tl.load(do_ptr + at_rows, mask=rows[:, None] < rows_end, other=0.0)
-        L = tl.load(
-            L_ptr + rows, mask=rows < rows_end, other=float("-inf") if BUG == "padded with -inf" else float("inf")
-        )
-        s = tl.dot(q, tl.trans(k), input_precision="ieee")
-        s = s if BUG == "no scale" else s * scale
+        beyond = float("-inf") if BUG == "padded with -inf" else float("inf")
+        L = tl.load(L_ptr + rows, mask=rows < rows_end, other=beyond)
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
         if BUG == "no L":
             p = tl.exp(s)
         elif BUG == "softmax of the block":
             p = tl.exp(s - tl.max(s, axis=1)[:, None])
             p = p / tl.sum(p, axis=1)[:, None]
-        elif BUG == "exp2 alone":
-            p = tl.exp2(s - L[:, None])
-        elif BUG == "L along the keys":
-            p = tl.exp(s - L[None, :])
         else:
             p = tl.exp(s - L[:, None])
         turned = p if BUG == "not transposed" else tl.trans(p)
         part = tl.dot(turned, do, input_precision="ieee")
         dv = part if BUG == "replaced" else dv + part
-    tl.store(dv_ptr + at_keys, dv, mask=keys[:, None] < keys_end)
+    tl.store(dv_ptr + at_keys, dv, mask=keys[:, None] < n_k)
 
 
-WRONG = {
-    "if P is recomputed without L: exp(S) is not divided by the row's sum": variant(_blocks, "no L"),
-    "if P is normalised over the keys of the block: L stands for all keys": variant(_blocks, "softmax of the block"),
-    "with exp2 in place of exp, without log₂e: 2 to the power of S − L": variant(_blocks, "exp2 alone"),
-    "if L runs along the keys: it is L[:, None] where the rows of S are queries, L[None, :] where they are keys": (
-        variant(_blocks, "L along the keys")
-    ),
-    "if the loop counts blocks, up to tl.cdiv(n_q, BLOCK), and the count is not multiplied by BLOCK": (
-        variant(_blocks, "blocks counted")
-    ),
-    "if P is not transposed: with square blocks the shapes fit all the same": variant(_blocks, "not transposed"),
-    "if the scale is forgotten: L belongs to scaled scores": variant(_blocks, "no scale"),
-    "if each block of queries replaces the sum instead of adding to it": variant(_blocks, "replaced"),
-    "if the loop over the queries ends at n_k": variant(_blocks, "up to n_k"),
-    "if the tail of the queries is not masked: the last block goes beyond the last query": (
-        variant(_blocks, "tail of the queries")
-    ),
-    "if the tail of the keys is not masked: the last block goes beyond the last key": variant(
-        _blocks, "tail of the keys"
-    ),
-    "if beyond the last query L is padded with −∞, or Q or dO with nothing: P is e^∞ or undefined there, and the sum NaN": (
-        variant(_blocks, "padded with -inf")
-    ),
-    "if blocks of 16 are taken whatever BLOCK is": variant(_blocks, "16"),
-}
+WRONG = variants(
+    _blocks,
+    {
+        "if P is recomputed without L: exp(S) is not divided by the row's sum": "no L",
+        "if P is normalised over the keys of the block: L stands for all keys": "softmax of the block",
+        "if P is not transposed: with square blocks the shapes fit all the same": "not transposed",
+        "if each block of queries replaces the sum instead of adding to it": "replaced",
+        "if the loop over the queries ends at n_k": "up to n_k",
+        "if the tail of the queries is not masked: the last block goes beyond the last query": "tail of the queries",
+        "if beyond the last query L is padded with −∞, or Q or dO with nothing: P is then undefined, and the sum NaN": "padded with -inf",
+        "if blocks of 16 are taken whatever BLOCK is": "16",
+    },
+)

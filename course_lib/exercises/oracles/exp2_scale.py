@@ -1,4 +1,4 @@
-"""Lecture 08: what exp2_scale is checked by."""
+"""Lecture 09: what exp2_scale is checked by."""
 
 import math
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -30,31 +30,31 @@ def expected(s: torch.Tensor, d: int) -> tuple[torch.Tensor, float]:
 
 def _row(s, d, bug):
     """With L built from m, in units of log2 if nothing is wrong, and ℓ."""
-    factor = {"no log2 e": 1.0, "no log2 e, ln 2": 1.0, "inverse": math.log(2)}.get(bug, math.log2(math.e))
-    y = s * (factor / {"no root": d, "no scale": 1}.get(bug, math.sqrt(d)))
+    factor = 1.0 if bug in ("no log2 e", "no log2 e, ln 2") else math.log2(math.e)
+    y = s * (factor / (d if bug == "no root" else math.sqrt(d)))
     m = 0.0 if bug == "no maximum" else float(y.max())
     p = torch.exp2(y - m)
     l = float(p.sum())
     logs = {
-        "no ln 2": m + math.log2(l), "m + ln": m + math.log(l), "ln 2 on m alone": m * math.log(2) + math.log2(l),
+        "no ln 2": m + math.log2(l),
+        "m + ln": m + math.log(l),
         "inverse for L": (m + math.log2(l)) * math.log2(math.e),
-        "no m": math.log(l), "no log2 e": m + math.log(l),
+        "no m": math.log(l),
+        "no log2 e": m + math.log(l),
     } if 0 < l < math.inf else {}  # fmt: skip
-    right = m * math.log(2) + (math.log(l) if l else -math.inf)
-    return p if bug == "undivided" else p / l, logs.get(bug, right)
+    return p / l, logs.get(bug, m * math.log(2) + (math.log(l) if l else -math.inf))
 
 
-WRONG = {
-    "if L is left in units of log2: multiply m + log2 ℓ by ln 2": variant(_row, "no ln 2"),
-    "if L is converted with log2 e instead of ln 2, its inverse": variant(_row, "inverse for L"),
-    "if L is m + ln ℓ: the maximum is then still in units of log2": variant(_row, "m + ln"),
-    "if L is m · ln 2 + log2 ℓ: the sum's logarithm is then still in units of log2": variant(_row, "ln 2 on m alone"),
-    "if L is ln ℓ alone: ℓ was measured from the maximum, which has to be added": variant(_row, "no m"),
-    "if log2 e is missing in the factor: 2^x then stands where e^x should": variant(_row, "no log2 e"),
-    "if log2 e is missing in the factor, though L is converted with ln 2": variant(_row, "no log2 e, ln 2"),
-    "if the factor holds ln 2 instead of log2 e, its inverse": variant(_row, "inverse"),
-    "if the scale is 1 / d instead of 1 / √d": variant(_row, "no root"),
-    "if the scale 1 / √d is left out": variant(_row, "no scale"),
-    "without subtracting the maximum: large scores overflow": variant(_row, "no maximum"),
-    "if the weights are not divided by their sum": variant(_row, "undivided"),
-}
+WRONG = variants(
+    _row,
+    {
+        "if L is left in units of log2: multiply m + log2 ℓ by ln 2": "no ln 2",
+        "if L is converted with log2 e instead of ln 2, its inverse": "inverse for L",
+        "if L is m + ln ℓ: the maximum is then still in units of log2": "m + ln",
+        "if L is ln ℓ alone: ℓ was measured from the maximum, which has to be added": "no m",
+        "if log2 e is missing in the factor: 2^x then stands where e^x should": "no log2 e",
+        "if log2 e is missing in the factor, though L is converted with ln 2": "no log2 e, ln 2",
+        "if the scale is 1 / d instead of 1 / √d": "no root",
+        "without subtracting the maximum: large scores overflow": "no maximum",
+    },
+)

@@ -1,4 +1,4 @@
-"""Lecture 09: what fused_row is checked by."""
+"""Lecture 15: what fused_row is checked by."""
 
 import math
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 from course_lib.exercises.tasks.fused_row import AS_ASKED
 
 
@@ -45,55 +45,37 @@ def expected(q: list[float], k: list[list[float]], v: list[list[float]]) -> tupl
 
 
 def _fused_row(q, k, v, bug):
-    d = {"no scale": 1, "no root": len(q) ** 2, "values": len(v[0])}.get(bug, len(q))
+    d = len(q) ** 2 if bug == "no root" else len(q)
     if bug == "weights kept":
         scores = [sum(a * b for a, b in zip(q, key)) / math.sqrt(d) for key in k]
         weights = [math.exp(s - max(scores)) for s in scores]
         return [sum(w * x for w, x in zip(weights, column)) / sum(weights) for column in zip(*v)]
-    m = {"0": 0.0, "-1e9": -1e9, "no maximum": 0.0}.get(bug, -math.inf)
+    m = {"0": 0.0, "-1e9": -1e9}.get(bug, -math.inf)
     if bug == "two passes":
         m = max(sum(a * b for a, b in zip(q, key)) / math.sqrt(d) for key in k)
     l, o = 0.0, [0.0] * len(v[0])
     for key, value in zip(k, v):
-        if bug == "key twice":
-            list(key)
         x = sum(a * b for a, b in zip(q, key)) / math.sqrt(d)
-        new = {"last": x, "no maximum": 0.0}.get(bug, max(m, x))
+        new = x if bug == "last" else max(m, x)
         correction, weight = math.exp((new if bug == "updated first" else m) - new), math.exp(x - new)
         l = l * (1.0 if bug == "sum" else correction) + weight
         o = [y * (1.0 if bug == "output" else correction) + weight * z for y, z in zip(o, value)]
         o, m = [y / l for y in o] if bug == "each time" else o, new
-    return o if bug in ("each time", "not divided") else [y / l for y in o]
+    return o if bug == "each time" else [y / l for y in o]
 
 
-WRONG = {
-    "if the sum ℓ is not rescaled when the maximum grows": variant(_fused_row, "sum"),
-    "if the output so far is not rescaled when the maximum grows, as ℓ is": variant(_fused_row, "output"),
-    "if the maximum is updated before the factor is computed: that is then e^0 = 1": variant(
-        _fused_row, "updated first"
-    ),
-    "if the maximum starts at 0 instead of −∞: all scores far below 0 then vanish": variant(_fused_row, "0"),
-    "if the maximum starts at some number instead of −∞: where all scores are below it they vanish": (
-        variant(_fused_row, "-1e9")
-    ),
-    "without subtracting a maximum: large scores overflow, and far below 0 all vanish": variant(
-        _fused_row, "no maximum"
-    ),
-    "if the last score stands in place of the maximum: after a large one the others overflow": variant(
-        _fused_row, "last"
-    ),
-    "without the scale 1 / √d": variant(_fused_row, "no scale"),
-    "if the scale is 1 / d instead of 1 / √d": variant(_fused_row, "no root"),
-    "if the scale is taken from the width of the values: d is that of the keys": variant(_fused_row, "values"),
-    "without the division by ℓ at the end": variant(_fused_row, "not divided"),
-    "if the output is divided by ℓ after each key: the next one is then added to an average": variant(
-        _fused_row, "each time"
-    ),
-    "with one pass for the maximum and another for the sums: it reads every key twice": variant(
-        _fused_row, "two passes"
-    ),
-    "if a key is read twice in its own turn: keep its score": variant(_fused_row, "key twice"),
-    "if all keys are read before the first value (copied, or all weights first): N rows or weights are then kept": (
-        variant(_fused_row, "weights kept")
-    ),
-}
+WRONG = variants(
+    _fused_row,
+    {
+        "if the sum ℓ is not rescaled when the maximum grows": "sum",
+        "if the output so far is not rescaled when the maximum grows, as ℓ is": "output",
+        "if the maximum is updated before the factor is computed: that is then e^0 = 1": "updated first",
+        "if the maximum starts at 0 instead of −∞: all scores far below 0 then vanish": "0",
+        "if the maximum starts at some number instead of −∞: where all scores are below it they vanish": "-1e9",
+        "if the last score stands in place of the maximum: after a large one the others overflow": "last",
+        "if the scale is 1 / d instead of 1 / √d": "no root",
+        "if the output is divided by ℓ after each key: the next one is then added to an average": "each time",
+        "with one pass for the maximum and another for the sums: it reads every key twice": "two passes",
+        "if all keys are read before the first value (copied, or all weights first): N rows or weights are then kept": "weights kept",
+    },
+)

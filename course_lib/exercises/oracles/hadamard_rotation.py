@@ -1,4 +1,4 @@
-"""Lecture 11: what hadamard_rotation is checked by."""
+"""Lecture 12: what hadamard_rotation is checked by."""
 
 import math
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -51,28 +51,23 @@ def _rotation(x, sign, bug):
     for _ in range(x.shape[1].bit_length() - 1 - (bug == "one less")):
         pairs = y.unflatten(1, (-1, 2, half))
         a, b = pairs[:, :, 0], pairs[:, :, 1]
-        difference = {"b - a": b - a, "overwritten": a}.get(bug, a - b)
-        y = torch.stack([a + b, difference], dim=-1 if bug == "side by side" else -2).flatten(1)
-        y = y / {"no root": 1, "2": 2}.get(bug, math.sqrt(2))
+        both = [a + b, b - a if bug == "b - a" else a - b]
+        y = torch.stack(both, dim=-1 if bug == "side by side" else -2).flatten(1)
+        y = y if bug == "no root" else y / math.sqrt(2)
         half *= 1 if bug == "one distance" else 2
     return y * sign if bug == "signs after" else y
 
 
-WRONG = {
-    "without the division by √2 in each stage: lengths grow by √d": variant(_rotation, "no root"),
-    "if each stage divides by 2, together by d: lengths shrink by √d": variant(_rotation, "2"),
-    "if the signs are applied after the stages: numbers of one sign then still add up to an outlier": (
-        variant(_rotation, "signs after")
-    ),
-    "if the signs are left out": variant(_rotation, "no signs"),
-    "if all stages have the same distance: two such stages undo each other": variant(_rotation, "one distance"),
-    "if there is a stage too few: log₂ d of them mix all numbers of a row": variant(_rotation, "one less"),
-    "if sum and difference are put side by side: they belong in the places of a and b": variant(
-        _rotation, "side by side"
-    ),
-    "if the difference is b − a: (a − b)/√2 takes the place of b": variant(_rotation, "b - a"),
-    "if a is overwritten before the difference is taken: (a + b) − b is a again": variant(_rotation, "overwritten"),
-    "if you multiply with the matrix: right, but with d² multiplications a row instead of d log₂ d additions": (
-        variant(_rotation, "matrix")
-    ),
-}
+WRONG = variants(
+    _rotation,
+    {
+        "without the division by √2 in each stage: lengths grow by √d": "no root",
+        "if the signs are applied after the stages: numbers of one sign then still add up to an outlier": "signs after",
+        "if the signs are left out": "no signs",
+        "if all stages have the same distance: two such stages undo each other": "one distance",
+        "if there is a stage too few: log₂ d of them mix all numbers of a row": "one less",
+        "if sum and difference are put side by side: they belong in the places of a and b": "side by side",
+        "if the difference is b − a: (a − b)/√2 takes the place of b": "b - a",
+        "if you multiply with the matrix: right, but with d² multiplications a row instead of d log₂ d additions": "matrix",
+    },
+)

@@ -1,11 +1,11 @@
-"""Lecture 11: what key_order is checked by."""
+"""Lecture 12: what key_order is checked by."""
 
 from collections.abc import Iterable
 
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -47,9 +47,10 @@ def _key_order(vt, bug):
     if bug == "halves of the row":
         return filled.unflatten(1, (2, -1, 2)).transpose(1, 2).flatten(1)
     order = {
-        "in order": list(range(16)), "no gaps": list(range(16)), "backwards": [ORDER.index(key) for key in range(16)],
-        "single": [k for t in range(8) for k in (t, 8 + t)], "fours": [4 * r + t for t in range(4) for r in range(4)],
-    }.get(bug, ORDER)  # fmt: skip
+        "no gaps": list(range(16)),
+        "backwards": [ORDER.index(key) for key in range(16)],
+        "single": [k for t in range(8) for k in (t, 8 + t)],
+    }.get(bug, ORDER)
     found = filled.unflatten(1, (-1, 16))[:, :, order].flatten(1)
     untouched = {"first group": 16, "tail in order": full}.get(bug)
     if untouched is not None:
@@ -58,25 +59,16 @@ def _key_order(vt, bug):
     return found.float() if bug == "float32" else found
 
 
-WRONG = {
-    "if the keys stay in order: then threads have to exchange P": variant(_key_order, "in order"),
-    "if the order is applied backwards: place p has to hold key order[p]; you put key p in place order[p]": (
-        variant(_key_order, "backwards")
-    ),
-    "if the halves of all N' keys are interleaved: the order holds within each 16": variant(
-        _key_order, "halves of the row"
-    ),
-    "if only the first 16 keys are reordered": variant(_key_order, "first group"),
-    "if single keys of both halves alternate, 0 8 1 9 …: a thread holds pairs, 2t and 2t + 1": variant(
-        _key_order, "single"
-    ),
-    "if thread t holds t, 4 + t, 8 + t, 12 + t: it holds 2t, 2t + 1, 8 + 2t, 9 + 2t": variant(_key_order, "fours"),
-    "if the keys after the last full 16 are dropped": variant(_key_order, "tail dropped"),
-    "if missing keys leave no gaps: with the zeros all at the end, keys move to the places of others": (
-        variant(_key_order, "no gaps")
-    ),
-    "if the last, shorter group stays in order: fill up with zeros before you reorder": variant(
-        _key_order, "tail in order"
-    ),
-    "if the result is always float32: it has vt's dtype": variant(_key_order, "float32"),
-}
+WRONG = variants(
+    _key_order,
+    {
+        "if the order is applied backwards: place p has to hold key order[p]; you put key p in place order[p]": "backwards",
+        "if the halves of all N' keys are interleaved: the order holds within each 16": "halves of the row",
+        "if only the first 16 keys are reordered": "first group",
+        "if single keys of both halves alternate, 0 8 1 9 …: a thread holds pairs, 2t and 2t + 1": "single",
+        "if the keys after the last full 16 are dropped": "tail dropped",
+        "if missing keys leave no gaps: with the zeros all at the end, keys move to the places of others": "no gaps",
+        "if the last, shorter group stays in order: fill up with zeros before you reorder": "tail in order",
+        "if the result is always float32: it has vt's dtype": "float32",
+    },
+)

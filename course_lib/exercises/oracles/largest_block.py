@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 from course_lib.model.memory import Memory, SRAMOverflow
 
 
@@ -59,82 +59,35 @@ def _placed(sram_bytes: int, block_m: int, block_n: int, d: int) -> bool:
 
 def _largest(sram_bytes, block_m, d, bug):
     """From the bytes of a number of each tile, and what becomes of the number of keys that fit; ``bug`` changes some of them."""
-    ways = {"q": 2, "k": 2, "v": 2, "s": 4, "o": 4, "sram": sram_bytes, "finish": _power_of_two} | bug
+    ways = {"q": 2, "k": 2, "v": 2, "s": 4, "o": 4, "spare": 0, "finish": _power_of_two} | bug
     fixed, key = (ways["q"] + ways["o"]) * block_m * d, (ways["k"] + ways["v"]) * d + ways["s"] * block_m
-    return ways["finish"]((ways["sram"] - fixed) // key)
+    return ways["finish"]((sram_bytes - ways["spare"] - fixed) // key)
 
 
 def _power_of_two(keys):
     return 1 << (keys.bit_length() - 1) if keys > 0 else 0
 
 
-def _filled(sram_bytes, block_m, d, bug):
-    return _largest(sram_bytes, block_m, d, {"sram": sram_bytes - 1})
-
-
-def _square(sram_bytes, block_m, d, bug):
-    block = 0
-    while (size := 2 * block or 1) * (10 * d + 4 * size) <= sram_bytes:
-        block = size
-    return block
-
-
-def _from(first):
-    return lambda keys: fits if (fits := _power_of_two(keys)) >= first else 0
-
-
-def _to(last):
-    return lambda keys: min(last, _power_of_two(keys))
-
-
-def _by_logarithm(rounded):
-    return lambda keys: 2 ** rounded(math.log2(keys)) if keys > 0 else 0
-
-
-WRONG = {
-    diagnosis: variant(_largest, bug)
-    for diagnosis, bug in {
+WRONG = variants(
+    _largest,
+    {
         "if S is forgotten: the tile that the formula with the 4 does not mention": {"s": 0},
-        "if the accumulator O is forgotten": {"o": 0},
-        "if Q and O are forgotten: they take their place, too": {"q": 0, "o": 0},
         "if 4 · block_m · d bytes stand for Q and O, not 6: Q is left out, or the accumulator is counted in fp16": {
             "o": 2
         },
-        "if K is counted and V is not": {"v": 0},
-        "if K and V are counted in fp32: they have 2 bytes a number": {"k": 4, "v": 4},
         "if S is counted in fp16: scores are summed in fp32, 4 bytes a number": {"s": 2},
-        "if P is given a tile of its own beside S": {"s": 8},
-        "if SRAM is taken as a count of numbers, not of bytes": {"q": 1, "k": 1, "v": 1, "s": 1, "o": 1},
         "if all five tiles are counted in fp32: Q, K and V have 2 bytes a number": {"q": 4, "k": 4, "v": 4},
+        "if a block that fills SRAM to the last byte is refused": {"spare": 1},
         "if the block is doubled once too often: the last one that was tried did not fit": {
             "finish": lambda keys: 2 * _power_of_two(keys) or 1
         },
-        "if the block is doubled once too little: the next one fits, too": {
-            "finish": lambda keys: _power_of_two(keys) // 2
-        },
         "if the search starts at 1 and never asks whether 1 fits": {"finish": lambda keys: _power_of_two(keys) or 1},
-        "if the number of keys is not rounded down to a power of two": {"finish": lambda keys: max(0, keys)},
-        "if the number of keys is rounded to the nearest power of two: the next larger one does not fit": {
-            "finish": _by_logarithm(round)
-        },
-        "if the number of keys is rounded up to a power of two: that block does not fit": {
-            "finish": _by_logarithm(math.ceil)
-        },
-        "if None comes back where no key fits: return 0 there": {"finish": lambda keys: _power_of_two(keys) or None},
         "if the logarithm is taken where no key fits: return 0 before that": {
             "finish": lambda keys: 2 ** int(math.log2(keys))
         },
-    }.items()
-}
-WRONG |= {
-    f"if your list of sizes begins at {n}: smaller blocks may be all that fits": variant(_largest, {"finish": _from(n)})
-    for n in (2, 8, 16, 32)
-}
-WRONG |= {
-    f"if your list of sizes ends too early, at {n}": variant(_largest, {"finish": _to(n)})
-    for n in (128, 256, 512, 1024)
-}
-WRONG |= {
-    "if a block that fills SRAM to the last byte is refused": variant(_filled, ""),
-    "if block_m is taken to be as large as block_n: block_m is given": variant(_square, ""),
-}
+        "if your list of sizes begins at 16: smaller blocks may be all that fits": {
+            "finish": lambda keys: _power_of_two(keys) if keys >= 16 else 0
+        },
+        "if your list of sizes ends too early, at 128": {"finish": lambda keys: min(128, _power_of_two(keys))},
+    },
+)

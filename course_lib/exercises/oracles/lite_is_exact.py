@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -47,25 +47,20 @@ def _says(n_keys, block_n, compared):
     return compared(n_keys, block_n)
 
 
-WRONG = {
-    diagnosis: variant(_says, compared)
-    for diagnosis, compared in {
+WRONG = variants(
+    _says,
+    {
         "if Lite is held to be right up to 64 keys: the 64 is only the usual block": lambda n, block: n <= 64,
         "if only a full block counts: the mask keeps a ragged block right": lambda n, block: n == block,
         "if a block that is exactly full is left out: it is one block, too": lambda n, block: n < block,
-        "if only ragged blocks are held to be wrong: two full blocks hand out twice the weight": (
-            lambda n, block: n % block == 0
+        "if only ragged blocks are held to be wrong: two full blocks hand out twice the weight": lambda n, block: (
+            n % block == 0
         ),
         "if only full blocks are counted: the keys left over make one more block": lambda n, block: n // block <= 1,
         "if exactly one full block is asked for, with or without a rest: one block, full or not, is what it takes": (
             lambda n, block: n // block == 1
         ),
-        "if the number of blocks is rounded to the nearest: the keys left over make one more block": (
-            lambda n, block: round(n / block) <= 1
-        ),
-        "with the comparison upside down": lambda n, block: n >= block,
         "if Lite is held to be always right: blocks are normalised one by one": lambda n, block: True,
-        "if Lite is held to be always wrong: one block is normalised by the sum over all keys": lambda n, block: False,
         "if only one key is held to be safe: any number of keys is, in one block": lambda n, block: n == 1,
-    }.items()
-}
+    },
+)

@@ -1,14 +1,12 @@
 """Lecture 04: what lite_weights is checked by."""
 
-import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -49,45 +47,24 @@ def _weights(x, block_n, bug):
     elif bug in ("zeros", "large negative"):
         filled = torch.full((-len(x) % block_n,), 0.0 if bug == "zeros" else -1e9)
         blocks = torch.cat([x, filled]).split(block_n)
-    origins = {
-        "no maximum": lambda b: 0.0,
-        "row": lambda b: x.max(),
-        "mean": lambda b: b.mean(),
-        "first": lambda b: b[0],
-    }
+    origins = {"no maximum": lambda b: 0.0, "row": lambda b: x.max()}
     exponentials = [torch.exp(b - origins.get(bug, torch.max)(b)) for b in blocks]
-    sums: list[Any] = [e.sum() for e in exponentials]
-    if bug == "not divided":
-        sums = [1] * len(sums)
-    elif bug == "one sum":
-        sums = [sum(sums)] * len(sums)
-    elif bug == "divided by blocks":
-        sums = [len(sums) * s for s in sums]
-    elif bug == "tail left out" and len(x) % block_n:
-        sums[-1] = math.inf
+    sums = [e.sum() for e in exponentials]
+    if bug == "one sum":
+        sums = [torch.stack(sums).sum()] * len(sums)
     return torch.cat([e / s for e, s in zip(exponentials, sums)])[: len(x)]
 
 
-WRONG = {
-    diagnosis: variant(_weights, bug)
-    for diagnosis, bug in {
+WRONG = variants(
+    _weights,
+    {
         "from one softmax over all keys: that is attention, and Lite is not": "one softmax",
-        "if the weights are divided by the number of blocks, or by their sum, which is the same: Lite does not do that, and it "
-        "would not make Lite right": "divided by blocks",
-        "if no block is divided by its sum": "not divided",
         "if each block has its own maximum, but one sum divides all": "one sum",
         "without subtracting the maximum of the block: large scores overflow, scores far below 0 give 0/0": "no maximum",
         "if every block subtracts the maximum of the whole row: a block far below it gives 0/0": "row",
-        "if the mean of a block is subtracted in place of its maximum: exponentials may overflow": "mean",
-        "if the first score of a block is subtracted in place of its maximum: exponentials may overflow": "first",
-        "if block_n is taken for the number of blocks: x.chunk(n) makes n blocks, x.split(n) makes blocks of n": (
-            "number of blocks"
-        ),
+        "if block_n is taken for the number of blocks: x.chunk(n) makes n blocks, x.split(n) makes blocks of n": "number of blocks",
         "if all blocks are made about equally long: Lite fills each block before it starts the next": "equal blocks",
         "if a ragged block is filled up with scores of 0: they take part of the weight": "zeros",
-        "if a ragged block is filled up with scores such as −10⁹: real scores may lie below them, −∞ is below all": (
-            "large negative"
-        ),
-        "if a ragged last block is left out: its keys have weight, too": "tail left out",
-    }.items()
-}
+        "if a ragged block is filled up with scores such as −10⁹: real scores may lie below them, −∞ is below all": "large negative",
+    },
+)

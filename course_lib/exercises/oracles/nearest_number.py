@@ -1,4 +1,4 @@
-"""Lecture 08: what nearest_number is checked by."""
+"""Lecture 09: what nearest_number is checked by."""
 
 import math
 import random
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -60,38 +60,27 @@ def _nearest(x, mantissa, lowest, bug):
         first = math.ldexp(1.0, power - mantissa)
         x = round(x / first) * first
     power = power if bug == "endless" else max(power, lowest)
-    step = math.ldexp(1.0, power - mantissa + (bug in ("frexp", "leading one")))
+    step = math.ldexp(1.0, power - mantissa + (bug == "frexp"))
     if bug == "frexp" and x < 2.0**lowest:
         step /= 2
     if bug == "flushed" and x < 2.0**lowest:
         return 0.0
     if bug == "scaled up":
         return round(x * 2.0 ** (mantissa - power)) / 2.0 ** (mantissa - power)
-    ways = {"cut": math.floor, "up": math.ceil, "ties up": lambda y: math.floor(y) + (y % 1 >= 0.5)}
+    ways = {"cut": math.floor, "ties up": lambda y: math.floor(y) + (y % 1 >= 0.5)}
     return ways.get(bug, round)(x / step) * step
 
 
-WRONG = {
-    "if bits are cut off instead of rounded": variant(_nearest, "cut"),
-    "if everything is rounded up": variant(_nearest, "up"),
-    "if ties always go up: 257 then becomes 258 in bf16": variant(_nearest, "ties up"),
-    "if the steps go on shrinking below the smallest normal number: the exponent ends there": variant(
-        _nearest, "endless"
-    ),
-    "if everything below the smallest normal number becomes 0: there are numbers down there, too": (
-        variant(_nearest, "flushed")
-    ),
-    "if a number below the smallest normal one is rounded twice: the first time can make a tie of it": (
-        variant(_nearest, "double")
-    ),
-    "if the power of math.frexp is used as it is: the fraction is below 1, so it is too large": variant(
-        _nearest, "frexp"
-    ),
-    "if the leading 1 is counted as a mantissa bit: one bit is then missing everywhere": variant(
-        _nearest, "leading one"
-    ),
-    "with floor(log2(x)): just below a power of two the logarithm is rounded up to a whole number": (
-        variant(_nearest, "log2")
-    ),
-    "if 1 / step is computed: below 2^-1022 it is more than a float can hold": variant(_nearest, "scaled up"),
-}
+WRONG = variants(
+    _nearest,
+    {
+        "if bits are cut off instead of rounded": "cut",
+        "if ties always go up: 257 then becomes 258 in bf16": "ties up",
+        "if the steps go on shrinking below the smallest normal number: the exponent ends there": "endless",
+        "if everything below the smallest normal number becomes 0: there are numbers down there, too": "flushed",
+        "if a number below the smallest normal one is rounded twice: the first time can make a tie of it": "double",
+        "if the power of math.frexp is used as it is: the fraction is below 1, so it is too large": "frexp",
+        "with floor(log2(x)): just below a power of two the logarithm is rounded up to a whole number": "log2",
+        "if 1 / step is computed: below 2^-1022 it is more than a float can hold": "scaled up",
+    },
+)

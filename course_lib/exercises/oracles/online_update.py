@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -34,41 +34,27 @@ def expected(m: float, l: float, x: torch.Tensor) -> tuple[float, float]:
 
 
 def _update(m, l, x, bug):
-    old = l
     if bug == "m from 0" or bug == "finite m":
         m = max(m, 0.0 if bug == "m from 0" else -1e9)
     new = float(x.max()) if bug == "block maximum" else max(m, float(x.max()))
     factor = math.exp(m - new) if bug != "block maximum" or l else 0.0
-    if bug == "upside down":
-        factor = math.exp(min(new - m, 700)) if l else 0.0
-    elif bug == "upside down from the start":
-        factor = math.exp(new - m)
-    elif bug in ("old sum kept", "no maximum"):
+    if bug in ("old sum kept", "no maximum"):
         factor = 1.0
     origin = {"no maximum": 0.0, "old maximum": m, "own maximum": float(x.max())}.get(bug, new)
     added = float(torch.exp(x - origin).sum())
-    l = added if bug == "old sum dropped" else (l + added) * factor if bug == "all rescaled" else l * factor + added
-    if bug == "new rescaled":
-        l = old + added * factor
-    return (l, new) if bug == "l first" else (m if bug == "m kept" else new, l)
+    return new, added if bug == "old sum dropped" else l * factor + added
 
 
-WRONG = {
-    diagnosis: variant(_update, bug)
-    for diagnosis, bug in {
+WRONG = variants(
+    _update,
+    {
         "if m starts at 0 instead of −∞: all scores far below 0 then vanish": "m from 0",
         "if m starts at a number such as −10⁹ instead of −∞: scores may lie below it": "finite m",
         "if the old ℓ is not rescaled to the new maximum, or m is overwritten before the factor is taken": "old sum kept",
         "without subtracting the maximum: large scores overflow": "no maximum",
         "if the maximum is that of the block alone: it may fall": "block maximum",
         "if the new scores are measured from their own maximum, and m is the larger one": "own maximum",
-        "if the old ℓ is rescaled by exp(m_new − m), upside down: the first block makes that 0 · ∞": "upside down from the start",
-        "if the old ℓ is rescaled by exp(m_new − m), upside down": "upside down",
         "if the new scores are measured from the old m: exp(x − m) is infinite in the first block": "old maximum",
-        "if old and new scores are rescaled together: the new ones are measured from the new maximum already": "all rescaled",
-        "if the new scores are multiplied by the factor, and not the old ℓ": "new rescaled",
-        "if the old m is returned with the new ℓ": "m kept",
-        "if ℓ is returned first: return (m, ℓ)": "l first",
         "if the old ℓ is dropped: each block is then normalised by its own sum": "old sum dropped",
-    }.items()
-}
+    },
+)

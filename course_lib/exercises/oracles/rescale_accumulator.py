@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -59,45 +59,26 @@ def _rescale(m, l, acc, x, V, bug):
     if bug in ("m from 0", "finite m"):
         m = max(m, 0.0 if bug == "m from 0" else -1e9)
     new = own if bug == "block maximum" else max(m, own)
-    p = torch.exp(x - {"no maximum": 0.0, "old maximum": m, "own maximum": own}.get(bug, new))
+    p = torch.exp(x - (own if bug == "own maximum" else new))
     if bug == "lite":
         p = p / p.sum()
-    factor = math.exp(new - m) if bug == "upside down" else math.exp(m - new)
-    if bug == "new rescaled":
-        p = p * factor
-    if bug in ("overwritten", "no maximum", "new rescaled"):
-        factor = 1.0
+    factor = 1.0 if bug == "overwritten" else math.exp(m - new)
     total = l * (1.0 if bug == "l kept" else factor) + float(p.sum())
-    if bug == "average":
-        acc = acc * l
     acc = acc * (1.0 if bug == "acc kept" else factor) + p @ V
-    if bug == "acc late" or bug == "both late":
-        acc = acc + (factor - 1) * (p @ V)
-        total += (factor - 1) * float(p.sum()) if bug == "both late" else 0.0
-    return (m if bug == "m kept" else new), total, acc / total if bug in ("divided", "average") else acc
+    return new, total, acc / total if bug == "divided" else acc
 
 
-WRONG = {
-    diagnosis: variant(_rescale, bug)
-    for diagnosis, bug in {
+WRONG = variants(
+    _rescale,
+    {
         "if acc is not rescaled to the new maximum: the old values count too much": "acc kept",
         "if l is not rescaled to the new maximum, only acc is": "l kept",
-        "if neither l nor acc is rescaled, or m is overwritten before the factor is taken: exp(m − m_new) is then always 1": (
-            "overwritten"
-        ),
-        "if the new values are added to acc first and then rescaled with the old ones": "acc late",
-        "if l and acc are rescaled after the new block is added: its weights are measured from the new maximum": "both late",
-        "if the new weights are multiplied by the factor, and not what was summed before": "new rescaled",
+        "if neither l nor acc is rescaled, or m is overwritten before the factor is taken: exp(m − m_new) is then always 1": "overwritten",
         "if acc is divided by l in each step: it is divided once, after the last block": "divided",
-        "if acc is taken for an average and kept as one: here it is the sum, not yet divided by l": "average",
         "if m starts at 0 instead of −∞: all scores far below 0 then vanish": "m from 0",
         "if m starts at a number such as −10⁹ instead of −∞: scores may lie below it": "finite m",
-        "without subtracting the maximum: large scores overflow": "no maximum",
-        "if the new weights are measured from the old m: exp(x − m) is infinite in the first block": "old maximum",
         "if the new weights are measured from the block's own maximum, and m is the larger one": "own maximum",
         "if the maximum is that of the block alone: it may fall, and after a spike acc overflows": "block maximum",
-        "if l and acc are rescaled by exp(m_new − m), upside down": "upside down",
         "if the block's weights are divided by their own sum, as in Lite": "lite",
-        "if the old m is returned with the new l and acc": "m kept",
-    }.items()
-}
+    },
+)

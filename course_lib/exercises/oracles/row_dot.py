@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -51,18 +51,20 @@ def _row_dot(o, do, p, dp, bug):
     elif bug == "mean":
         D = products.mean(dim=1)
     column = D if bug == "along keys" else D[:, None]
-    ds = {"after": p * dp - column, "no P": dp - column, "no D": p * dp, "sign": p * (column - dp)}
+    ds = {"after": p * dp - column, "no P": dp - column, "sign": p * (column - dp)}
     return D, ds.get(bug, p * (dp - column))
 
 
-WRONG = {
-    "if D is summed over the block of P ∘ dP: the keys outside of the block are missing": variant(_row_dot, "block"),
-    "if D is summed over the queries instead of along each row": variant(_row_dot, "over queries"),
-    "if D is subtracted along the keys: D[:, None] gives each row its own number": variant(_row_dot, "along keys"),
-    "if D is a mean: it is a sum over the d entries of a row": variant(_row_dot, "mean"),
-    "if halves are multiplied or summed as halves: all is rounded, and ∞ beyond 65,504": variant(_row_dot, "halves"),
-    "if D is subtracted after the product, P ∘ dP − D: P multiplies both": variant(_row_dot, "after"),
-    "if dS is dP − D: the factor P is missing": variant(_row_dot, "no P"),
-    "if dS is P ∘ dP: its rows then do not sum to 0": variant(_row_dot, "no D"),
-    "if dS has the other sign: it is P ∘ (dP − D)": variant(_row_dot, "sign"),
-}
+WRONG = variants(
+    _row_dot,
+    {
+        "if D is summed over the block of P ∘ dP: the keys outside of the block are missing": "block",
+        "if D is summed over the queries instead of along each row": "over queries",
+        "if D is subtracted along the keys: D[:, None] gives each row its own number": "along keys",
+        "if D is a mean: it is a sum over the d entries of a row": "mean",
+        "if halves are multiplied or summed as halves: all is rounded, and ∞ beyond 65,504": "halves",
+        "if D is subtracted after the product, P ∘ dP − D: P multiplies both": "after",
+        "if dS is dP − D: the factor P is missing": "no P",
+        "if dS has the other sign: it is P ∘ (dP − D)": "sign",
+    },
+)

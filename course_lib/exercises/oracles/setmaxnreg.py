@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -37,22 +37,16 @@ def _setmaxnreg(consumers, producer, bug):
     return whole if bug == "limit" else min(248 if bug == "255" else 256, whole)
 
 
-WRONG = {
-    "if the consumers share all 512: what the rounding at the start leaves over belongs to nobody": (
-        variant(_setmaxnreg, "all")
-    ),
-    "if the start is not rounded down to a multiple of 8: 512 / 5 leaves 96 for each, not 102": (
-        variant(_setmaxnreg, "start")
-    ),
-    "if the share is not rounded down to a multiple of 8: setmaxnreg refuses it": variant(_setmaxnreg, "share"),
-    "if the share is rounded up to a multiple of 8: the consumers ask for more than there is and wait forever": (
-        variant(_setmaxnreg, "up")
-    ),
-    "without the limit of 256": variant(_setmaxnreg, "limit"),
-    "if the limit is 255, rounded down to 248: setmaxnreg takes up to 256": variant(_setmaxnreg, "255"),
-    "if what the producer keeps is not taken away": variant(_setmaxnreg, "producer"),
-    "if the rest is divided among all warpgroups: the producer has its part already": variant(
-        _setmaxnreg, "all warpgroups"
-    ),
-    "if each consumer takes all that the producer gives back, instead of a share of it": variant(_setmaxnreg, "gift"),
-}
+WRONG = variants(
+    _setmaxnreg,
+    {
+        "if the consumers share all 512: what the rounding at the start leaves over belongs to nobody": "all",
+        "if the start is not rounded down to a multiple of 8: 512 / 5 leaves 96 for each, not 102": "start",
+        "if the share is not rounded down to a multiple of 8: setmaxnreg refuses it": "share",
+        "if the share is rounded up to a multiple of 8: the consumers ask for more than there is and wait forever": "up",
+        "without the limit of 256": "limit",
+        "if the limit is 255, rounded down to 248: setmaxnreg takes up to 256": "255",
+        "if what the producer keeps is not taken away": "producer",
+        "if the rest is divided among all warpgroups: the producer has its part already": "all warpgroups",
+    },
+)

@@ -1,11 +1,11 @@
-"""Lecture 08: what softcap_with_gradient is checked by."""
+"""Lecture 09: what softcap_with_gradient is checked by."""
 
 from collections.abc import Iterable
 
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -30,33 +30,30 @@ def expected(x: torch.Tensor, cap: float, dy: torch.Tensor) -> tuple[torch.Tenso
 
 
 def _softcap(x, cap, dy, bug):
-    u = x if bug == "no division" else x / cap
+    u = x / cap
     power = torch.exp(2 * u)
     t = {"overflow": (power - 1) / (power + 1), "cancels": 1 - 2 / (power + 1)}.get(bug, torch.tanh(u))
     slope = {
-        "c stays": cap * (1 - t * t), "1 / c stays": (1 - t * t) / cap, "no square": 1 - t,
-        "of y": 1 - (cap * t) ** 2, "slope of x": 1 - torch.tanh(x) ** 2, "sign": t * t - 1,
-    }.get(bug, 1 - t * t)  # fmt: skip
+        "c stays": cap * (1 - t * t),
+        "no square": 1 - t,
+        "of y": 1 - (cap * t) ** 2,
+        "slope of x": 1 - torch.tanh(x) ** 2,
+    }.get(bug, 1 - t * t)
     if bug == "clamp":
         return x.clamp(-cap, cap), dy * (x.abs() < cap)
-    return t if bug == "no c" else cap * t, slope if bug == "no dy" else dy * slope
+    return cap * t, slope if bug == "no dy" else dy * slope
 
 
-WRONG = {
-    "if y is tanh(x / c) without the c before it: it stays within ±1": variant(_softcap, "no c"),
-    "if x is not divided by c before tanh: the cap is reached at scores of 2 or 3": variant(_softcap, "no division"),
-    "if the slope is 1 − y²: y is c times the tanh that has to be squared": variant(_softcap, "of y"),
-    "if the slope is 1 − tanh²(x): x has to be divided by c there, too": variant(_softcap, "slope of x"),
-    "if the chain rule stops half-way: the 1 / c of x / c is missing, and c stays in the slope": variant(
-        _softcap, "c stays"
-    ),
-    "if the slope lacks the c before tanh: at 0 it is then 1 / c instead of 1": variant(_softcap, "1 / c stays"),
-    "if the slope is 1 − tanh without the square: below 0 it is more than 1": variant(_softcap, "no square"),
-    "if the slope has the other sign: it is 1 − tanh²": variant(_softcap, "sign"),
-    "if dx is the slope alone: it has to be multiplied by dy": variant(_softcap, "no dy"),
-    "with a clamp: it is straight up to c, and its slope jumps from 1 to 0": variant(_softcap, "clamp"),
-    "if tanh is made of e^(2x/c): that overflows, and ∞ / ∞ is no number": variant(_softcap, "overflow"),
-    "if tanh is made of e^(2x/c): near 0 that is a difference of numbers near 1, and c multiplies its error": (
-        variant(_softcap, "cancels")
-    ),
-}
+WRONG = variants(
+    _softcap,
+    {
+        "if the slope is 1 − y²: y is c times the tanh that has to be squared": "of y",
+        "if the slope is 1 − tanh²(x): x has to be divided by c there, too": "slope of x",
+        "if the chain rule stops half-way: the 1 / c of x / c is missing, and c stays in the slope": "c stays",
+        "if the slope is 1 − tanh without the square: below 0 it is more than 1": "no square",
+        "if dx is the slope alone: it has to be multiplied by dy": "no dy",
+        "with a clamp: it is straight up to c, and its slope jumps from 1 to 0": "clamp",
+        "if tanh is made of e^(2x/c): that overflows, and ∞ / ∞ is no number": "overflow",
+        "if tanh is made of e^(2x/c): near 0 that is a difference of numbers near 1, and c multiplies its error": "cancels",
+    },
+)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 
 from course_lib.exercises.base import Case
-from course_lib.exercises.oracles import variant
+from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
@@ -61,17 +61,12 @@ def expected(
 
 
 def _v2(memory, Q, K, V, O, block_m, block_n, bug):
-    free = {"no scopes": ("queries", "keys"), "no outer scope": ("queries",), "no inner scope": ("keys",)}.get(bug, ())
-
     def scope(name):
-        return contextlib.nullcontext() if name in free else memory.scope(name)
+        return contextlib.nullcontext() if bug == "no scopes" else memory.scope(name)
 
     def load(view):
-        return view.data if bug == "data" or (bug == "K by data" and view.tensor is K) else memory.load(view)
+        return view.data if bug == "data" else memory.load(view)
 
-    whole = [memory.load(x[:]) for x in (K, V)] if bug == "all of K and V" else []
-    kept: dict[int, list[torch.Tensor]] = {}
-    block_n = 1 if bug == "single keys" else block_n
     for first in range(0, Q.data.shape[0], block_m):
         rows = slice(first, first + block_m)
         with scope("queries"):
@@ -79,35 +74,22 @@ def _v2(memory, Q, K, V, O, block_m, block_n, bug):
             if first == 0 or bug != "not reset":
                 o, l = torch.zeros(q.shape), torch.zeros(len(q))
                 m = torch.full((len(q),), {"m from 0": 0.0, "finite m": -1e9}.get(bug, -math.inf))
-            all_keys = load(K[:]) if bug == "K whole" else K.data
             for start in range(0, K.data.shape[0], block_n):
                 cols = slice(start, start + block_n)
                 with scope("keys"):
                     q = memory.load(Q[rows]) if bug == "Q inside" else q
-                    if bug == "all of K and V":
-                        kept[start] = [x[cols] for x in whole]
-                    elif bug == "whole inside":
-                        kept[start] = [load(x[:])[cols] for x in (K, V)]
-                    elif bug == "K whole":
-                        kept[start] = [all_keys[cols], load(V[cols])]
-                    elif bug != "kept" or start not in kept:
-                        kept[start] = [load(x[cols]) for x in (K, V)]
-                    k, v = kept[start]
+                    k, v = load(K[cols]), load(V[cols])
                     if bug == "after the scope":
                         memory.free(str(K[cols]))
-                    s = q @ k.T / {"no scale": 1, "scaled twice": q.shape[1]}.get(bug, math.sqrt(q.shape[1]))
-                    m_new = s.amax(dim=1) if bug == "block maximum" else torch.maximum(m, s.amax(dim=1))
+                    s = q @ k.T / math.sqrt(q.shape[1])
+                    m_new = torch.maximum(m, s.amax(dim=1))
                     p, factor = torch.exp(s - m_new[:, None]), torch.exp(m - m_new)
-                    l = (l if bug == "l not rescaled" else l * factor) + (p.sum() if bug == "one sum" else p.sum(dim=1))
-                    m = m if bug == "m kept" else m_new
+                    l, m = l * factor + p.sum(dim=1), m_new
                     o = (o if bug == "o not rescaled" else o * factor[:, None]) + p @ v
-                    o = o / l[:, None] if bug == "divided each time" else o
                     if bug == "stored inside":
                         memory.store(O[rows], o / l[:, None])
-            if bug == "O by data":
-                O.data[rows] = o / l[:, None]
-            elif bug != "stored inside":
-                memory.store(O[rows], o if bug in ("divided each time", "not divided") else o / l[:, None])
+            if bug != "stored inside":
+                memory.store(O[rows], o / l[:, None])
 
 
 def two_passes(memory, Q, K, V, O, block_m, block_n):
@@ -150,43 +132,19 @@ def keys_outside(memory, Q, K, V, O, block_m, block_n):
 
 WRONG = {
     "if the keys stay outside: right numbers, but O crosses both ways for each block of keys": keys_outside,
-    "if O is stored inside the loop over the keys: it is written once for each block of keys": variant(
-        _v2, "stored inside"
-    ),
-    "if Q is loaded inside the loop over the keys: it crosses once for each block of keys": variant(_v2, "Q inside"),
     "if K passes twice, once for the maximum and once for the sums: the online softmax needs one pass": two_passes,
-    "if a tile is used after its scope has ended: it has left the SRAM, load it again": variant(_v2, "kept"),
-    "if all of K and V is loaded at once: only a block of each fits": variant(_v2, "all of K and V"),
-    "without a scope for each block: what is loaded stays, and the next block finds no room": variant(_v2, "no scopes"),
-    "without a scope for each block of queries: Q's blocks stay, and a later one finds no room": variant(
-        _v2, "no outer scope"
+    **variants(
+        _v2,
+        {
+            "if O is stored inside the loop over the keys: it is written once for each block of keys": "stored inside",
+            "if Q is loaded inside the loop over the keys: it crosses once for each block of keys": "Q inside",
+            "without a scope for each block: what is loaded stays, and the next block finds no room": "no scopes",
+            "if Q, K and V are read by .data, which goes around the memory: read with memory.load": "data",
+            "if o, l and m are not started anew for each block of queries": "not reset",
+            "if m starts at 0 instead of −∞, or no maximum is taken: all scores far below 0 then vanish": "m from 0",
+            "if o is not multiplied by exp(m − m_new) when the maximum grows": "o not rescaled",
+            "if numbers are used that are not in the SRAM, of .data, say, or of a scope that has ended: they are NaN": "after the scope",
+            "if m starts at a number such as −10⁹ instead of −∞: scores may lie below it": "finite m",
+        },
     ),
-    "if more of K and V than a block is in the SRAM, all at once or without a scope for each block of keys": variant(
-        _v2, "no inner scope"
-    ),
-    "if all of K and V is loaded for each block of keys: load K[cols] and V[cols] only": variant(_v2, "whole inside"),
-    "if all of K or all of V is in the SRAM at once: only a block of each fits": variant(_v2, "K whole"),
-    "if Q, K and V are read by .data, which goes around the memory: read with memory.load": variant(_v2, "data"),
-    "if m = m_new is forgotten: m stays −∞, and all but the last block of keys is lost": variant(_v2, "m kept"),
-    "without the scale 1 / √d": variant(_v2, "no scale"),
-    "if o, l and m are not started anew for each block of queries": variant(_v2, "not reset"),
-    "if m starts at 0 instead of −∞, or no maximum is taken: all scores far below 0 then vanish": variant(
-        _v2, "m from 0"
-    ),
-    "if o is not multiplied by exp(m − m_new) when the maximum grows": variant(_v2, "o not rescaled"),
-    "if l is not multiplied by exp(m − m_new) when the maximum grows": variant(_v2, "l not rescaled"),
-    "if o is divided by l at every block, as in V1, but not multiplied by the old l again": variant(
-        _v2, "divided each time"
-    ),
-    "without the division by l at the end": variant(_v2, "not divided"),
-    "if K is read by .data, which goes around the memory: read with memory.load": variant(_v2, "K by data"),
-    "if O is written by .data, around the memory: use memory.store": variant(_v2, "O by data"),
-    "if numbers are used that are not in the SRAM, of .data, say, or of a scope that has ended: they are NaN": variant(
-        _v2, "after the scope"
-    ),
-    "if block_n is not used but 1: one key at a time": variant(_v2, "single keys"),
-    "if m starts at a number such as −10⁹ instead of −∞: scores may lie below it": variant(_v2, "finite m"),
-    "if Q's block is divided by √d and the scores once more": variant(_v2, "scaled twice"),
-    "if l is summed over all queries of the block: p.sum(dim=1) is the sum of each": variant(_v2, "one sum"),
-    "if the maximum is that of the block of keys alone, not of all so far": variant(_v2, "block maximum"),
 }

@@ -1,4 +1,4 @@
-"""Lecture 11: int8 with one scale for each block of rows."""
+"""Lecture 12: int8 with one scale for each block of rows."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def remark(case: Case, result: Any) -> str:
 
 EXERCISE = Exercise(
     name="block_scale",
-    lecture="11",
+    lecture="12",
     title="int8 with a scale for each block of rows",
     level=2,
     minutes=15,

@@ -1,4 +1,4 @@
-"""Lecture 09: from which length on a rung with a costly call is the faster one."""
+"""Lecture 15: from which length on a rung with a costly call is the faster one."""
 
 from course_lib.exercises.base import Exercise
 
@@ -19,7 +19,7 @@ def crossover(old: tuple[int, int], new: tuple[int, int]) -> int | None:
 
 EXERCISE = Exercise(
     name="crossover",
-    lecture="09",
+    lecture="15",
     title="from which length on it pays",
     level=2,
     minutes=10,

@@ -1,4 +1,4 @@
-"""Lecture 11: the order in which an 8-bit kernel stores the keys of V."""
+"""Lecture 12: the order in which an 8-bit kernel stores the keys of V."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def remark(case: Case, result: Any) -> str:
 
 EXERCISE = Exercise(
     name="key_order",
-    lecture="11",
+    lecture="12",
     title="the order of V's keys",
     level=2,
     minutes=15,

@@ -1,4 +1,4 @@
-"""Lecture 08: the nearest number of a floating-point format."""
+"""Lecture 09: the nearest number of a floating-point format."""
 
 from course_lib.exercises.base import Exercise
 
@@ -19,7 +19,7 @@ def nearest_number(x: float, mantissa: int, lowest: int) -> float:
 
 EXERCISE = Exercise(
     name="nearest_number",
-    lecture="08",
+    lecture="09",
     title="round to a format",
     level=2,
     minutes=20,

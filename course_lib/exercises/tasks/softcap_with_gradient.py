@@ -1,4 +1,4 @@
-"""Lecture 08: a softcap and its gradient."""
+"""Lecture 09: a softcap and its gradient."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -34,7 +34,7 @@ def run(function: Callable[..., Any], case: Case) -> Any:
 
 EXERCISE = Exercise(
     name="softcap_with_gradient",
-    lecture="08",
+    lecture="09",
     title="a softcap, forward and backward",
     level=1,
     minutes=4,

@@ -1,0 +1,74 @@
+"""Lecture 11's figures: what its page derives by hand, and what records and the compiler say of it."""
+
+import re
+
+import pytest
+
+from course_lib.figures import climb, climb_records
+from course_lib.instruments import assembly
+from course_lib.show.style import Picture, render
+
+GRID = climb_records.GRID
+
+
+@pytest.mark.parametrize("name", ["plan", "causal_blocks", "lost", "tma_tiles"])
+def test_words_for_a_figure_say_what_is_drawn_and_no_result(name: str) -> None:
+    picture = getattr(climb, name)()
+    assert isinstance(picture, Picture)
+    assert len(picture.alt.split()) >= 3
+    assert not re.search(r"\d", picture.alt)
+
+
+def test_counts_are_those_that_the_page_derives() -> None:
+    assert [round(climb_records.cycles("Online", d), -1) for d in (64, 128)] == [920, 1580]
+    assert climb_records.expected("exp2", 64, False, 4096) == pytest.approx(920 / (920 - 136), rel=2e-3)
+    assert climb_records.expected("causal block skipping", 64, True, 4096) == pytest.approx(4096 / 2080)
+    assert climb_records.expected("overlap", 128, False, 4096) == pytest.approx(32 / 24)
+    assert climb_records.expected("causal block skipping", 64, False, 4096) is None
+
+
+def test_the_parts_of_the_peak_multiply_to_what_is_reached() -> None:
+    busy, clock, rest = climb_records.shares()
+    row = next(
+        r for r in climb_records.rows(climb_records.Counted, "eight_bit_counters") if r.algorithm == "attention()"
+    )
+    reached = 4 * row.heads * row.n**2 * row.d / row.seconds / 989e12
+    assert busy * clock * rest == pytest.approx(reached, rel=1e-2)
+    assert 0 < rest <= 1
+
+
+def test_one_kernel_timed_twice_is_compared_with_itself_only() -> None:
+    assert len(climb_records.noise()) == 38  # tuned is exp2 in all 20 cells, attention() is a rung with its tiles in 18
+    assert all(0.9 < ratio < 1.1 for ratio in climb_records.noise())
+
+
+@pytest.mark.parametrize("cell", [GRID[0], GRID[-1], (64, True, 512)])
+def test_the_stairs_are_drawn_at_every_shape_and_name_the_rung_that_attention_launches(cell) -> None:
+    d, causal, n = cell
+    png, words = render(climb.stairs, d=d, mask="causal" if causal else "none", n=n, size=(4, 2))
+    assert png.startswith(b"\x89PNG")
+    assert climb.best(*cell)[0].name in words
+
+
+@pytest.mark.kernel
+def test_tma_frees_registers_for_one_more_program_at_the_large_tile() -> None:
+    found = {pair.tile: pair.resident for pair in climb.pairs()}
+    assert found["64 × 128, 4 warps, 2 stages"] == (2, 3)
+    assert found["64 × 128, 4 warps, 3 stages"] == (2, 2)
+
+
+@pytest.mark.kernel
+def test_the_assembler_guards_each_power_unless_small_results_may_be_zero() -> None:
+    guarded, plain = (assembly.assembled(name) for name in ("ex2.approx.f32", "ex2.approx.ftz.f32"))
+    assert [line.split()[0] for line in plain] == ["MUFU.EX2"]
+    assert len(guarded) == 4
+    with pytest.raises(assembly.CompileError, match=r"^the assembler refuses 'no\.such'"):
+        assembly.assembled("no.such")
+
+
+@pytest.mark.kernel
+def test_the_assembler_lifts_the_wait_for_pv_over_the_softmax() -> None:
+    rows = {(row[0], row[1]): row[2] for row in climb.order().rows}
+    assert rows["overlap", "PTX"].endswith("wait(0)")
+    assert rows["overlap", "machine code"].index("wait(0)") < rows["overlap", "machine code"].index("EX2")
+    assert rows["lecture 12's", "machine code"].endswith("wait(0)")

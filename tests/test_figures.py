@@ -1,0 +1,45 @@
+"""Figures from records: typed rows, bounds that the page derives, and words for a reader who has not seen the answer."""
+
+import inspect
+import re
+from typing import NamedTuple
+
+import pytest
+
+from course_lib import figures
+from course_lib.figures import loop_orders, records
+from course_lib.show.style import Picture
+
+PICTURES = [name for name in figures.__all__ if inspect.isfunction(getattr(figures, name))]
+
+
+class Misread(NamedTuple):
+    algorithm: str
+    milliseconds: float
+
+
+def test_rows_have_the_fields_asked_for_and_a_wrong_one_is_named() -> None:
+    (first, *_), raw = (
+        records.rows(loop_orders.Timed, "loop_orders"),
+        loop_orders.data.measured(records.H200, "loop_orders"),
+    )
+    assert first == loop_orders.Timed(**{name: raw.rows[0][name] for name in loop_orders.Timed._fields})
+    with pytest.raises(ValueError, match=r"^a field of Misread is 'milliseconds'; choose one of 'algorithm', 'heads'"):
+        records.rows(Misread, "loop_orders")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_words_for_a_figure_say_what_is_drawn_and_no_result(name: str) -> None:
+    picture = getattr(figures, name)()
+    if isinstance(picture, Picture):
+        assert len(picture.alt.split()) >= 3
+        assert not re.search(r"\d", picture.alt)
+
+
+@pytest.mark.parametrize(
+    ("heads", "n", "bounds"), [(16, 16_384, (33, 57 / 16, 1.067)), (256, 1024, (2.0625, 57 / 16, 1.063))]
+)
+def test_bounds_are_those_that_the_page_derives_and_no_step_passes_its_own(heads, n, bounds) -> None:
+    gains = loop_orders.gains(heads, n)
+    assert [gain.bound for gain in gains] == pytest.approx(bounds, rel=1e-3)
+    assert all(gain.measured < gain.bound for gain in gains)
