@@ -29,7 +29,7 @@ export MPLCONFIGDIR := $(KEPT)/matplotlib
 endif
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
 # Two workers: each computes on one core. Threads that wait for one another on a busy machine made some cells twenty times slower.
-TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 -q
+TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadgroup -q
 NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
 
 .PHONY: help
@@ -82,12 +82,13 @@ present: $(READY)  ## a lecture as live slides in JupyterLab, with your notes: m
 	@$(PYTHON) -m course_lib.publish.present "$(L)" $(LAB_FLAGS)
 
 .PHONY: test
-test: $(READY)  ## run all tests: the library, then each lecture
+test: $(READY)  ## run the tests: the library, and each lecture cell by cell
 	@test -d tests || { echo "a student's copy has no tests; make lab opens the lectures"; exit 1; }
-	@echo "1/2 the library"
-	@$(TEST) --dist loadgroup tests
-	@echo "2/2 the lectures, cell by cell"
-	@$(TEST) --dist loadscope $(NBVAL) $(LECTURES)
+	@$(TEST) $(NBVAL) tests $(LECTURES)
+
+.PHONY: test-all
+test-all: $(READY)  ## run those, too, that are left to a weekly run: every lecture live, every control's extremes
+	@$(TEST) $(NBVAL) -m "" tests $(LECTURES)
 
 .PHONY: test-gpu
 test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)
@@ -179,7 +180,7 @@ test-latest:  ## run all tests with the newest versions that pyproject.toml allo
 	@echo "installing the newest allowed packages"
 	@.venv-latest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -e '.[dev]'
 	@touch .venv-latest/.course-ready
-	@$(MAKE) --no-print-directory test PYTHON=.venv-latest/bin/python READY=.venv-latest/.course-ready
+	@$(MAKE) --no-print-directory test-all PYTHON=.venv-latest/bin/python READY=.venv-latest/.course-ready
 
 .PHONY: clean
 clean:  ## remove environments, caches and build files
