@@ -21,7 +21,7 @@ from course_lib.exercises.material import material
 
 LEFT_OUT = (
     "isolation", "fresh_process", "forked_process", "__main__", "bundle", "cells", "grading", "marking", "sandbox", "sandbox_server",
-    "landlock", "answering", "collected", "grade_tables", "unseen", "progress_file", "compile_kernel",
+    "landlock", "enclosure", "talk", "answering", "collected", "grade_tables", "unseen", "progress_file", "compile_kernel",
     "recordings", "publish", "fork_server", "compiled", "counters",
 )  # fmt: skip
 SECONDS = 0.3  # for a call: what takes longer has taken the arguments for something else

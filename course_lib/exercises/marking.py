@@ -11,7 +11,8 @@ from course_lib.exercises.base import Exercise
 from course_lib.exercises.checking import Report
 from course_lib.exercises.forked_process import LIMIT, Failure, complete
 from course_lib.exercises.material import Material, material
-from course_lib.exercises.sandbox import BEGIN, INTERRUPTED, LOST, Sandbox, Talk, WorkError
+from course_lib.exercises.sandbox import BEGIN, Sandbox
+from course_lib.exercises.talk import INTERRUPTED, LOST, Talk, WorkError
 from course_lib.exercises.unseen import unseen
 
 OTHER_NUMBERS = "right for the numbers that the check shows, not for others"

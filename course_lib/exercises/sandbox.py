@@ -7,54 +7,38 @@ on what they use. The latter two give up all files but the library's and a scrat
 import contextlib
 import json
 import os
-import pwd
-import select
 import shutil
-import site
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from course_lib.exercises import bundle, isolation, landlock, values
+from course_lib.exercises import bundle, isolation, landlock
+from course_lib.exercises.enclosure import (
+    LIBRARY,
+    SandboxError,
+    bubblewrap,
+    check_closed,
+    check_open,
+    free_account,
+    packages,
+    visible,
+)
 from course_lib.exercises.progress_file import ROOT
+from course_lib.exercises.talk import Talk, WorkError
 
 WAYS = ("namespaces", "account", "limits")
 START = 120.0  # seconds for the server to start
 BEGIN = 60.0  # seconds for a piece of work to begin
-ACCOUNTS = range(61_500, 64_000, 1000)  # the first of a thousand numbers that are nobody's
-LIBRARY = "/library"  # in namespaces
-LOST, INTERRUPTED = "the sandbox that it ran in is gone", "grading was interrupted"  # ways in which work ends
-SYSTEM = (
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/nix/store",
-    "/opt",
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/alternatives",
-    "/etc/localtime",
+REMEDY = (
+    "Install bubblewrap; or, as root, run the course from a folder and with a Python that other accounts can read, and close "
+    "solutions and collected work to them."
 )
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TZ")
-
-
-class SandboxError(RuntimeError):
-    """There is no way to run a student's code here, or the one there was is gone; the words say why."""
-
-
-class WorkError(Exception):
-    """A piece of work ended before its answer was complete; the words say how."""
 
 
 class Sandbox:
@@ -128,7 +112,7 @@ class Sandbox:
         self._start(self.way)
 
     @contextlib.contextmanager
-    def work(self, question: dict[str, Any], seconds: float) -> Iterator["Talk"]:
+    def work(self, question: dict[str, Any], seconds: float) -> Iterator[Talk]:
         """Have a question answered; all that the work started ends with the context, ``seconds`` after its begin at the latest.
 
         Raises SandboxError where the server is gone.
@@ -149,7 +133,7 @@ class Sandbox:
             with open(asked[1], "wb", closefd=False) as file, contextlib.suppress(BrokenPipeError):
                 file.write(json.dumps(question).encode())
             os.close(mine.pop(0))
-            yield Talk(answered[0], told[0], self)
+            yield Talk(answered[0], told[0], self.stopped)
         finally:
             for descriptor in mine:
                 os.close(descriptor)
@@ -162,16 +146,16 @@ class Sandbox:
             raise SandboxError("never as root")
         library = str(self._folder / "library")
         command = [sys.executable, "-s", "-P", "-m", "course_lib.exercises.sandbox_server"]
-        self._account = _free_account() if root else 0
+        self._account = free_account() if root else 0
         lock = way != "namespaces" and landlock.version() > 0
         if way == "account":
-            _check_open(self._account)
+            check_open(self._account)
         if way == "account" and not lock:
-            _check_closed(self._hidden, self._account)
+            check_closed(self._hidden, self._account)
         readable = [*sees, library, "/dev/urandom", "/dev/null"] if lock else []
         settings = json.dumps([way == "namespaces", self._account, readable, str(self._folder / "scratch")])
         if way == "namespaces":
-            command = [*_bubblewrap(sees, library, root), *command]
+            command = [*bubblewrap(sees, library, root), *command]
             library = LIBRARY
         environment = {key: os.environ[key] for key in _ENVIRONMENT if key in os.environ}
         environment |= dict.fromkeys(("OMP_NUM_THREADS", "TRITON_INTERPRET", "PYTHONDONTWRITEBYTECODE"), "1")
@@ -183,7 +167,7 @@ class Sandbox:
             "CUDA_VISIBLE_DEVICES": "",
         }
         environment |= {
-            "PYTHONPATH": os.pathsep.join([library, *_packages()]),
+            "PYTHONPATH": os.pathsep.join([library, *packages()]),
             "MPLCONFIGDIR": str(self._folder / "scratch"),
         }
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -218,181 +202,3 @@ class Sandbox:
                 self._server.kill()
                 self._server.wait()
             self._server = None
-
-
-REMEDY = (
-    "Install bubblewrap; or, as root, run the course from a folder and with a Python that other accounts can read, and close "
-    "solutions and collected work to them."
-)
-
-
-class Talk:
-    """One piece of work, as it answers."""
-
-    def __init__(self, reader: int, told: int, box: Sandbox):
-        self._reader, self._told, self._box = reader, told, box
-        self._buffer, self._total = bytearray(), 0
-
-    def message(self, seconds: float) -> Any:
-        """The next message, plain data. Raises WorkError where none comes in so many seconds, at the end, or for what is no message."""
-        size = int.from_bytes(self._bytes(8, seconds), "little")
-        if size > isolation.LONGEST:
-            raise WorkError("its answer cannot be read")
-        data = self._bytes(size, seconds)
-        try:
-            return values.decode(json.loads(data))
-        except (ValueError, RecursionError):
-            raise WorkError("its answer cannot be read") from None
-
-    def messages(self, count: int, seconds: float) -> isolation.Sent:
-        """So many messages, or those that come in so many seconds."""
-        end = time.monotonic() + seconds
-        found: list[Any] = []
-        try:
-            while len(found) < count:
-                found.append(self.message(end - time.monotonic()))
-        except WorkError as error:
-            ended = f"it took more than {seconds:g} seconds" if str(error).startswith("it took") else str(error)
-            return isolation.Sent(tuple(found), ended)
-        return isolation.Sent(tuple(found))
-
-    def rest(self, seconds: float) -> bytes:
-        """All that comes until the end, which is not read as messages. Raises WorkError where there is no end in so many seconds."""
-        end = time.monotonic() + seconds
-        while self._more(end - time.monotonic()):
-            pass
-        return bytes(self._buffer)
-
-    def _bytes(self, count: int, seconds: float) -> bytes:
-        end = time.monotonic() + seconds
-        while len(self._buffer) < count:
-            if not self._more(end - time.monotonic()):
-                self._gone()
-        found = bytes(self._buffer[:count])
-        del self._buffer[:count]
-        return found
-
-    def _more(self, seconds: float) -> bool:
-        """Wait for more; False at the end."""
-        end = time.monotonic() + seconds
-        while not select.select([self._reader], [], [], max(0.0, min(0.25, end - time.monotonic())))[0]:
-            if self._box.stopped.is_set():
-                raise WorkError(INTERRUPTED)
-            if time.monotonic() >= end:
-                raise WorkError(f"it took more than {seconds:g} seconds")
-        chunk = os.read(self._reader, 1 << 20)
-        self._total += len(chunk)
-        if self._total > isolation.MOST:
-            raise WorkError("its answer is too long")
-        self._buffer += chunk
-        return bool(chunk)
-
-    def _gone(self) -> NoReturn:
-        code = os.read(self._told, 20) if select.select([self._told], [], [], isolation.GRACE)[0] else b""
-        if not code:
-            raise WorkError(LOST)
-        raise WorkError(isolation.how(int(code)) or "its answer broke off")
-
-
-def visible(hidden: Sequence[Path]) -> list[str]:
-    """What work can read of the file system: the system's programs and this Python's, without ``hidden``."""
-    executable = Path(sys.executable).resolve().parents[1]
-    places = [*SYSTEM, sys.base_prefix, str(executable), sys.prefix, *_packages()]
-    found: list[str] = []
-    for place in places:
-        if os.path.exists(place) and not any(Path(place).is_relative_to(other) for other in found):
-            found += _without(Path(place), [path.resolve() for path in hidden])
-    return found
-
-
-def _without(place: Path, hidden: list[Path]) -> list[str]:
-    """The place, or what it holds besides hidden folders."""
-    real = place.resolve()
-    if real in hidden:
-        return []
-    if not any(path.is_relative_to(real) for path in hidden):
-        return [str(place)]
-    return [path for child in sorted(real.iterdir()) for path in _without(child, hidden)]
-
-
-def _packages() -> list[str]:
-    """Folders of packages that lie outside of this Python: a user's own."""
-    own = [site.getusersitepackages(), *site.getsitepackages()]
-    known = [p for p in sys.path if p in own or Path(p).name in ("site-packages", "dist-packages")]
-    return [p for p in known if not Path(p).is_relative_to(sys.prefix) and not Path(p).is_relative_to(sys.base_prefix)]
-
-
-def _bubblewrap(sees: Sequence[str], library: str, root: bool) -> list[str]:
-    program = shutil.which("bwrap")
-    if program is None:
-        raise SandboxError("bubblewrap (bwrap) is not installed")
-    parts = [
-        program,
-        "--die-with-parent",
-        "--new-session",
-        "--unshare-pid",
-        "--unshare-net",
-        "--unshare-ipc",
-        "--unshare-uts",
-    ]
-    parts += ["--unshare-cgroup-try", *(["--cap-add", "ALL"] if root else ["--unshare-user"])]
-    parents = {parent for path in sees for parent in Path(path).parents}
-    for parent in sorted(parents, key=lambda p: len(p.parts))[1:]:
-        parts += ["--perms", "0755", "--dir", str(parent)]
-    for path in sees:
-        parts += ["--ro-bind", path, path]
-    parts += [
-        "--ro-bind",
-        library,
-        LIBRARY,
-        "--perms",
-        "0755",
-        "--dir",
-        "/scratch",
-        "--symlink",
-        "scratch",
-        "/tmp",
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-    ]
-    return [*parts, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
-
-
-def _free_account() -> int:
-    """The first of a thousand numbers that no account and no process has."""
-    taken = {entry.pw_uid for entry in pwd.getpwall()}
-    for process in os.listdir("/proc"):
-        with contextlib.suppress(OSError):
-            taken.add(os.stat(f"/proc/{process}").st_uid)
-    for first in ACCOUNTS:
-        if not taken & set(range(first, first + 1001)):
-            return first
-    raise SandboxError("all numbers of accounts are taken")
-
-
-def _check_open(account: int) -> None:
-    """Raise SandboxError if another account cannot run this Python."""
-    try:
-        subprocess.run(
-            [sys.executable, "-c", "import numpy"],
-            cwd="/",
-            user=account,
-            group=account,
-            extra_groups=[],
-            check=True,
-            capture_output=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        raise SandboxError(f"other accounts cannot run {sys.executable}, or not read its packages") from None
-
-
-def _check_closed(hidden: Sequence[Path], account: int) -> None:
-    """Raise SandboxError if another account can list a hidden folder: it is all that stands between the two."""
-    for folder in hidden:
-        done = subprocess.run(
-            ["ls", str(folder)], user=account, group=account, extra_groups=[], capture_output=True, check=False
-        )
-        if done.returncode == 0:
-            raise SandboxError(f"every account can read {folder}, and this kernel has no Landlock: chmod 700 it")
