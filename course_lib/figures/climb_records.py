@@ -56,6 +56,16 @@ class Setting(NamedTuple):
     tflops: float
 
 
+class Forward(NamedTuple):
+    """A forward pass of lecture 07's recording, in TFLOP/s."""
+
+    algorithm: str
+    d: int
+    causal: bool
+    n: int
+    forward_tflops: float
+
+
 class Shares(NamedTuple):
     """Factors of attention()'s share of the peak under the profiler: cycles with a matmul, the clock, what is left over."""
 
@@ -124,3 +134,14 @@ def expected(name: str, d: int, causal: bool, n: int) -> float | None:
         spans = pipeline.simulate(6, 2, 3, load=2, qk=1, softmax=1, pv=1)
         return 1 / (1 - pipeline.idle_fraction(spans))
     return None
+
+
+def fa2_shares() -> dict[str, list[float]]:
+    """FlashAttention-2's shares of the peak at twelve shapes, in two runs."""
+    peak = data.gpu("H200").flops_per_s("bf16") / 1e12
+    shapes = [(d, causal, n) for d in (64, 128) for causal in (False, True) for n in (1024, 4096, 16_384)]
+    seventh = {row[1:4]: row.forward_tflops for row in rows(Forward, "attention_speed") if row.algorithm == "FA2"}
+    return {
+        "this page": [rate("FA2", *shape) / peak for shape in shapes],
+        "lecture 07": [seventh[shape] / peak for shape in shapes],
+    }
