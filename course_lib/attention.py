@@ -202,7 +202,9 @@ def kernel_choice(
         tiles = f"{x.block_m}×{x.block_n} blocks, {x.num_warps} warps, {x.num_stages} stages"
         return f"portable (Triton): {tiles}; not Hopper's kernel: {why}"
     rung, tiling = hopper.best(q.shape[3], causal, k.shape[2])
-    tiles = f"{tiling.consumers} warpgroups with 64 queries each, {tiling.block_n} keys a block, {tiling.stages} slots"
+    tiles = (
+        f"{tiling.consumers} warpgroups with 64 queries each, {tiling.block_n} keys a block, {tiling.stages} buffers"
+    )
     return f"{rung.name} (Gluon, Hopper): {tiles}"
 
 

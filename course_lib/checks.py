@@ -212,22 +212,24 @@ def attention_shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple
     return q.shape[0], k.shape[0], q.shape[1], v.shape[1]
 
 
-def attention_inputs(q: Any, k: Any, v: Any, sums: torch.dtype | None = None) -> tuple[int, int, int, int]:
+def attention_inputs(q: Any, k: Any, v: Any, accumulator: torch.dtype | None = None) -> tuple[int, int, int, int]:
     """Check one head's q [Nq, d], k [Nk, d], v [Nk, dv], values included; return (Nq, Nk, d, dv).
 
-    They must be finite, and so must be what is summed in ``sums`` (float32 for halves unless given): q kᵀ, and v over all keys.
+    They must be finite, and so must be sums in ``accumulator`` (float32 for 16-bit numbers unless given): q kᵀ, and v over all keys.
     """
     for name, x in (("q", q), ("k", k), ("v", v)):
         float_tensor(name, x, ndim=2, finite=True)
     n_q, n_k, d, d_v = attention_shapes(q, k, v)
-    sums = sums or torch.promote_types(q.dtype, torch.float32)
+    accumulator = accumulator or torch.promote_types(q.dtype, torch.float32)
     largest = {name: float(x.detach().abs().max()) for name, x in (("q", q), ("k", k), ("v", v))}
-    if largest["q"] * largest["k"] * d > torch.finfo(sums).max:
+    if largest["q"] * largest["k"] * d > torch.finfo(accumulator).max:
         raise ValueError(
-            f"q is up to {largest['q']:.3g} and k up to {largest['k']:.3g}; pass smaller ones, their products overflow {sums}"
+            f"q is up to {largest['q']:.3g} and k up to {largest['k']:.3g}; pass smaller ones, their dot products overflow {accumulator}"
         )
-    if largest["v"] * n_k > torch.finfo(sums).max:
-        raise ValueError(f"v is up to {largest['v']:.3g}; pass smaller values, the sum of {n_k} overflows {sums}")
+    if largest["v"] * n_k > torch.finfo(accumulator).max:
+        raise ValueError(
+            f"v is up to {largest['v']:.3g}; pass smaller values, the sum of {n_k} overflows {accumulator}"
+        )
     return n_q, n_k, d, d_v
 
 

@@ -13,23 +13,32 @@ from course_lib.instruments import measure
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]  # causal, [B, H, N, D] each
 
 
-class Layer(nn.Module):
-    """x + attention, then x + a two-layer perceptron, each behind a layer norm."""
+class Attention(nn.Module):
+    """[B, N, width] -> the same shape: q, k and v of each head, ``attend``, and a projection of all heads together."""
 
     def __init__(self, width: int, heads: int, attend: Attend) -> None:
         super().__init__()
         self.heads, self.attend = heads, attend
-        self.before_attention, self.before_perceptron = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.join = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
-        self.perceptron = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.qkv, self.proj = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         b, n, width = x.shape
-        q, k, v = (
-            self.qkv(self.before_attention(x)).view(b, n, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        )
-        x = x + self.join(self.attend(q, k, v).transpose(1, 2).reshape(b, n, width))
-        return x + self.perceptron(self.before_perceptron(x))
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        return self.proj(self.attend(q, k, v).transpose(1, 2).reshape(b, n, width))
+
+
+class Block(nn.Module):
+    """x + attention, then x + a two-layer perceptron, each behind a layer norm."""
+
+    def __init__(self, width: int, heads: int, attend: Attend) -> None:
+        super().__init__()
+        self.ln_1, self.attn = nn.LayerNorm(width), Attention(width, heads, attend)
+        self.ln_2 = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
 
 
 class CharacterModel(nn.Module):
@@ -48,19 +57,20 @@ class CharacterModel(nn.Module):
             checks.whole(name, value, 1, most=2**16)
         if width % heads:
             raise ValueError(f"width is {width} and heads is {heads}; pass a width that is a multiple of the heads")
-        self.letter, self.place = nn.Embedding(letters, width), nn.Embedding(length, width)
-        self.layers = nn.Sequential(*(Layer(width, heads, attend) for _ in range(layers)))
-        self.read_out = nn.Linear(width, letters, bias=False)
+        self.tok_emb, self.pos_emb = nn.Embedding(letters, width), nn.Embedding(length, width)
+        self.blocks = nn.Sequential(*(Block(width, heads, attend) for _ in range(layers)))
+        self.ln_f = nn.LayerNorm(width)
+        self.lm_head = nn.Linear(width, letters, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if checks.readable("x", x).dtype not in (torch.int64, torch.int32):
             raise TypeError(f"x has dtype {x.dtype}; pass numbers of characters, for example x.long()")
-        if x.dim() != 2 or x.shape[1] > self.place.num_embeddings:
+        if x.dim() != 2 or x.shape[1] > self.pos_emb.num_embeddings:
             raise ValueError(
-                f"x has shape {list(x.shape)}; pass [batch, length], length at most {self.place.num_embeddings}"
+                f"x has shape {list(x.shape)}; pass [batch, length], length at most {self.pos_emb.num_embeddings}"
             )
-        places = torch.arange(x.shape[1], device=x.device)
-        return self.read_out(self.layers(self.letter(x) + self.place(places)))
+        positions = torch.arange(x.shape[1], device=x.device)
+        return self.lm_head(self.ln_f(self.blocks(self.tok_emb(x) + self.pos_emb(positions))))
 
 
 class Run(NamedTuple):
@@ -80,7 +90,7 @@ def train(
     width: int,
     heads: int,
     layers: int,
-    rate: float,
+    lr: float,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     compiled: bool = False,
@@ -95,7 +105,7 @@ def train(
     checks.positive_int("steps", steps)
     for name, value in (("batch", batch), ("length", length)):
         checks.whole(name, value, 1, most=2**16)
-    checks.number("rate", rate, above=0)
+    checks.number("lr", lr, above=0)
     checks.one_of("dtype", dtype, (torch.float32, torch.float16, torch.bfloat16))
     checks.truth("compiled", compiled)
     if not isinstance(device, str | torch.device) or str(device).split(":")[0] not in ("cpu", "cuda"):
@@ -109,7 +119,7 @@ def train(
         torch.manual_seed(0)
         model = CharacterModel(len(letters), attend, width=width, heads=heads, layers=layers, length=length).to(device)
     forward = torch.compile(model, fullgraph=True) if compiled else model
-    optimiser = torch.optim.AdamW(model.parameters(), lr=rate)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=lr)
     order = torch.Generator().manual_seed(0)
     run = Run([], [])
     for _ in measure.progress(range(steps), "training"):

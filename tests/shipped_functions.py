@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import course_lib
-from course_lib.exercises import apart, checking, exercises
+from course_lib.exercises import checking, exercises, isolation
 from course_lib.exercises.base import Exercise
 from course_lib.exercises.differences import differs
 from course_lib.exercises.material import material
 
 LEFT_OUT = (
-    "apart", "fresh_process", "forked_process", "__main__", "bundle", "cells", "grading", "progress_file", "compile_kernel",
+    "isolation", "fresh_process", "forked_process", "__main__", "bundle", "cells", "grading", "progress_file", "compile_kernel",
     "recordings", "publish", "fork_server", "compiled", "counters",
 )  # fmt: skip
 SECONDS = 0.3  # for a call: what takes longer has taken the arguments for something else
@@ -66,7 +66,7 @@ def main() -> None:
     found = []
     for exercise in exercises().values():
         kind = {n: f for n, f in functions.items() if hasattr(f, "fn") == bool(exercise.compiles)}
-        sent = apart.forked(lambda e=exercise, k=kind: passing(e, k), 60.0)
+        sent = isolation.forked(lambda e=exercise, k=kind: passing(e, k), 60.0)
         assert not sent.ended, (exercise.name, sent)
         found += sent.messages
     print(json.dumps({"tried": len(functions), "passed": found}))

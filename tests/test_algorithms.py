@@ -78,7 +78,7 @@ LIMITED = {
     },
     **{
         name: [*ONE_HEAD, torch.randn(8, 4), torch.randn(8), torch.randn(8, 4), 2, 2]
-        for name in ("backward_keys_outside", "backward_queries_outside", "backward_two_passes")
+        for name in ("backward_over_kv", "backward_over_q", "backward_two_passes")
     },
     "standard_matmul": [torch.randn(8, 4), torch.randn(4, 8)],
     "tiled_matmul": [torch.randn(8, 4), torch.randn(4, 8), 2, 2, 2],
@@ -124,18 +124,11 @@ Q, K, V = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5, 2)
 @pytest.mark.parametrize(
     ("q", "k", "v", "options", "error", "message"),
     [
-        (Q[0], K, V, {}, ValueError, r"q has shape \[3\]; pass a tensor with 2 dimensions"),
-        (Q.tolist(), K, V, {}, TypeError, "q is a list; pass a torch.Tensor"),
         (Q, K[:, :2], V, {}, ValueError, "q has head dimension 3 but k has 2"),
         (Q, K, V[:4], {}, ValueError, "k has 5 rows but v has 4"),
         (Q.half(), K, V, {}, TypeError, "q is torch.float16 but k is torch.float32"),
-        (Q, K, V.to("meta"), {}, ValueError, "v is on the meta device and holds no numbers"),
-        (Q[:0], K, V, {}, ValueError, r"q is empty \(shape \[0, 3\]\)"),
         (Q * torch.nan, K, V, {}, ValueError, "q contains NaN"),
-        (Q.long(), K, V, {}, TypeError, "q has dtype torch.int64"),
         (Q, K, V, {"block_m": 0}, ValueError, "block_m is 0; pass a whole number of at least 1"),
-        (Q, K, V, {"block_n": -2}, ValueError, "block_n is -2"),
-        (Q, K, V, {"block_m": 2.0}, TypeError, "block_m is 2.0"),
     ],
 )
 def test_bad_attention_input(q, k, v, options, error, message) -> None:

@@ -51,7 +51,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "flash_v2": (algorithms.flash_v2, HEAD | BLOCKS | {"causal": True}),
     **{
         name: (getattr(algorithms, name), HEAD | {"o": O, "L": L, "do": DO} | BLOCKS | {"causal": True})
-        for name in ("backward_keys_outside", "backward_queries_outside", "backward_two_passes")
+        for name in ("backward_over_kv", "backward_over_q", "backward_two_passes")
     },
     "standard_matmul": (algorithms.standard_matmul, {"a": X, "b": Y}),
     "tiled_matmul": (algorithms.tiled_matmul, {"a": X, "b": Y, "block_k": 16} | BLOCKS),
@@ -83,7 +83,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     },
     "peers.plain_attention": (peers.plain_attention, HEAD | {"causal": True}),
     "peers.sdpa": (peers.sdpa, HEAD),
-    "peers.chosen": (peers.chosen, HEADS | {"causal": True}),
+    "peers.sdpa_backend": (peers.sdpa_backend, HEADS | {"causal": True}),
     "peers.fused": (peers.fused, {"name": "FA2"} | HEADS | {"causal": True}),
     "quantize.largest": (quantize.largest, {"format": "e4m3"}),
     "quantize.quantise": (quantize.quantise, {"x": X, "format": "e4m3", "per": "block", "block": 4}),
@@ -99,7 +99,15 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "rounded_attention": (
         rounding.rounded_attention,
-        HEAD | {"block": 4, "inputs": "fp16", "scores": "fp32", "weights": "bf16", "sums": "fp32", "toward_zero": True},
+        HEAD
+        | {
+            "block": 4,
+            "inputs": "fp16",
+            "scores": "fp32",
+            "weights": "bf16",
+            "accumulator": "fp32",
+            "toward_zero": True,
+        },
     ),
     "formats.rounded": (functools.partial(formats.rounded, name="fp16"), {"x": X, "toward_zero": True}),
     "formats.bits": (functools.partial(formats.bits, name="fp16"), {"x": 1.5}),
@@ -111,8 +119,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "registers.at_start": (registers.at_start, {"warpgroups": 3}),
     "registers.plan": (registers.plan, {"consumers": 2, "producer": 24}),
     "registers.tiles": (registers.tiles, {"d": 64, "block_n": 128, "in_flight": 2, "rows": 64}),
-    "registers.programs_an_sm": (
-        registers.programs_an_sm,
+    "registers.resident_programs": (
+        registers.resident_programs,
         {"threads": 128, "registers": 100, "shared_bytes": 1000, "shared_kib_per_sm": 228.0},
     ),
     "Gpu.flops_per_s": (GPU.flops_per_s, {"dtype": "fp16"}),
@@ -133,8 +141,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "runtime.setup": (runtime.setup, {"seed": 1}),
     "gpt.train": (
         gpt.train,
-        MODEL
-        | {"text": "abcdefgh" * 2, "steps": 1, "batch": 1, "rate": 0.1, "dtype": torch.float32, "compiled": False},
+        MODEL | {"text": "abcdefgh" * 2, "steps": 1, "batch": 1, "lr": 0.1, "dtype": torch.float32, "compiled": False},
     ),
     "gpt.CharacterModel": (gpt.CharacterModel, MODEL | {"letters": 5}),
     "measure.max_error": (measure.max_error, {"x": X, "oracle": Y}),

@@ -1,6 +1,5 @@
 """``make bench`` and ``make bench-host``: the README's table is the record's, and machines that cannot be measured are told so."""
 
-import math
 import sys
 
 import pytest
@@ -17,24 +16,11 @@ def test_the_readme_shows_the_record() -> None:
     assert bench.BLOCK.search(bench.README.read_text(encoding="utf-8")).group() == bench.readme_table(RECORD)
 
 
-def test_ratios_are_of_equal_cells() -> None:
-    times = {(r["algorithm"], r["d"], r["causal"], r["n"]): r["seconds"] for r in RECORD.rows}
-    cells = [(d, causal, n) for d in (64, 128) for causal in (False, True) for n in (1024, 4096, 16_384)]
-    for name in ("FA2", "overlap"):
-        right = [times["cuDNN", *cell] / times[name, *cell] for cell in cells]
-        assert bench.ratios(RECORD, name, "cuDNN") == pytest.approx(right, rel=5e-3)  # rates are rounded to 0.1
-    assert bench.geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
-
-
 def test_rates_count_what_the_papers_count() -> None:
     for row in RECORD.rows:
         products = 2 * 2 * 16_384 * row["n"] * 2048 / (2 if row["causal"] else 1)
         assert row["tflops"] == pytest.approx(products / row["seconds"] / 1e12, abs=0.06)
         assert row["quarter"] <= row["seconds"] <= row["three_quarters"]
-
-
-def test_every_answer_of_the_record_was_as_good_as_plain_torch() -> None:
-    assert all(row["rms_error"] <= row["plain_rms_error"] for row in RECORD.rows)
 
 
 def test_the_goals_of_the_recorded_run() -> None:
@@ -43,13 +29,6 @@ def test_the_goals_of_the_recorded_run() -> None:
     assert bench.geometric_mean(against) >= 1.0
     assert min(against) >= 0.85
     assert min(bench.ratios(RECORD, "attention()", "FA2")) > 1.0
-
-
-def test_the_whole_table() -> None:
-    table = bench.table(RECORD, (1024,))
-    assert [row[0] for row in table.rows][:3] == ["standard", "FA2", "cuDNN"]
-    assert table.rows[2][-1] == "1.00"
-    assert all(math.isfinite(cell) for row in table.rows for cell in row[1:-1])
 
 
 @pytest.mark.skipif(HOPPER, reason="this GPU would be measured")
@@ -72,7 +51,9 @@ def test_turns_time_each_call() -> None:
     import torch
 
     x = torch.randn(2**24, device="cuda")
-    times = measure.seconds_in_turns({"one": lambda: x.mul(2), "four": lambda: [x.mul(2) for _ in range(4)]}, rounds=5)
+    times = measure.seconds_interleaved(
+        {"one": lambda: x.mul(2), "four": lambda: [x.mul(2) for _ in range(4)]}, rounds=5
+    )
     assert list(times) == ["one", "four"]
     assert 2 < times["four"].median / times["one"].median < 8
 

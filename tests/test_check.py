@@ -117,7 +117,7 @@ def test_another_exception_of_the_same_type_is_another_bug() -> None:
     ],
 )
 def test_an_argument_that_is_shown_can_be_typed_in(value, again) -> None:
-    exercise = exercises()["slots_needed"]
+    exercise = exercises()["buffers_needed"]
     names = list(inspect.signature(defined(exercise.stub, exercise.name)).parameters)
     said = shown(exercise, Case("", (value,) * len(names)))[0].removeprefix(f"{names[0]} = ")
     typed = ast.literal_eval(said)

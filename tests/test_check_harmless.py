@@ -20,7 +20,7 @@ import torch
 from written import RIGHT as RIGHT_ANSWER
 
 from course_lib import runtime
-from course_lib.exercises import apart, check, fresh_process, values
+from course_lib.exercises import check, fresh_process, isolation, values
 from course_lib.exercises.checking import Report
 from course_lib.exercises.differences import differs
 from course_lib.exercises.forked_process import Failure, outcomes
@@ -149,7 +149,7 @@ def closes_all():
 
 def writes_nonsense():
     frame = sys._getframe()
-    while frame.f_code is not apart.send.__code__:
+    while frame.f_code is not isolation.send.__code__:
         frame = frame.f_back
     os.write(frame.f_locals["writer"], b"\xff" * 64)
     return 1
@@ -410,14 +410,14 @@ def forges(path):
 
 def test_what_a_page_sends_is_data_and_ends_with_it(tmp_path) -> None:
     found = fresh_process.sent(forges, str(tmp_path / "written"), seconds=20.0)
-    assert found == apart.Sent(((1.0, 2.0), values.Other("a Hostile")), "its answer cannot be read")
+    assert found == isolation.Sent(((1.0, 2.0), values.Other("a Hostile")), "its answer cannot be read")
     time.sleep(2.0)
     assert not os.listdir(tmp_path)
 
 
 def test_the_end_of_the_caller_ends_its_checks(tmp_path) -> None:
     code = (
-        "import time, os\nfrom course_lib.exercises.apart import forked\n"
+        "import time, os\nfrom course_lib.exercises.isolation import forked\n"
         f"def work():\n    open({str(tmp_path / 'begun')!r}, 'w'); time.sleep(1.5); open({str(tmp_path / 'written')!r}, 'w')\n    yield 1\n"
         "forked(work, 60.0)"
     )

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from course_lib import claims, data
 from course_lib.model import cost
-from course_lib.publish import notebooks
 from course_lib.show.tables import Table
 
 
@@ -62,7 +61,7 @@ def test_the_closed_forms_are_exact_at_any_length_and_as_fast(n) -> None:
     causal = cost.flash_v2_traffic(n, 4, 1, block_n=1, causal=True)
     assert causal.reads["K"] == 16 * (n * (n + 1) // 2)
     assert cost.attention_operations("V1", n, 4, 1, 1, causal=True).divide == n * (n + 1) // 2
-    assert cost.backward_traffic("keys outside", n, 4, 1, 1, causal=True).reads["Q"] == 16 * (n * (n + 1) // 2)
+    assert cost.backward_traffic("outer loop over K/V", n, 4, 1, 1, causal=True).reads["Q"] == 16 * (n * (n + 1) // 2)
     assert cost.tiled_matmul_traffic(n, n, n, 3, 3).reads["A"] == 4 * n * n * -(-n // 3)
     assert cost.flash_v1_blocks(12 * n + 1, 3) == (3, n + 1)
 
@@ -93,35 +92,15 @@ def test_every_gpu_that_the_course_names_is_there() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: data.gpu("A100"), ValueError, "gpu is 'A100'; choose one of 'T4', 'V100', 'A100-40'"),
         (lambda: data.gpu("T4").flops_per_s("bf16"), ValueError, "the T4 has no bf16 tensor-core rate"),
-        (lambda: data.gpu("T4").flops_per_s("int4"), ValueError, "dtype is 'int4'; choose one of"),
-        (lambda: data.reported("speed"), ValueError, "name is 'speed'; choose one of 'attention_gpu'"),
         (
             lambda: data.column(data.reported("intensity"), "fast"),
             ValueError,
             "column is 'fast'; choose one of 'n', 'd', 'standard'",
         ),
-        (lambda: data.measured("nvidia-h200", "nothing"), ValueError, "no recording nvidia-h200/nothing"),
         (lambda: claims.verdict("C99", ("x", True)), ValueError, "claim is 'C99'; data/claims.csv has C1"),
         (lambda: claims.verdict("C1"), ValueError, "no findings for C1"),
-        (lambda: cost.element_bytes("fp12"), ValueError, "dtype is 'fp12'; choose one of"),
-        (lambda: cost.attention_flops(0, 64), ValueError, "n is 0; pass a whole number of at least 1"),
-        (lambda: cost.attention_flops(8, 6.4), TypeError, "d is 6.4"),
-        (lambda: cost.flash_v1_traffic(8, 8, 4, causal="no"), TypeError, "causal is 'no'"),
-        (lambda: cost.flash_v2_traffic(8, 8, 4, block_n=4, causal="no"), TypeError, "causal is 'no'"),
-        (lambda: cost.flash_v2_traffic(8, 8, 4, lse=1), TypeError, r"lse is 1 \(int\); pass True or False"),
-        (lambda: cost.flash_v1_traffic(8, 8, 4, softmax=None), TypeError, "softmax is None"),
-        (lambda: cost.attention_operations("V1", 8, 8, 4, 4, "no"), TypeError, "causal is 'no'"),
-        (lambda: cost.backward_traffic("two passes", 8, 8, 4, 4, causal=0), TypeError, "causal is 0"),
-        (lambda: cost.flash_v1_traffic(8, 8, 4, block_m=4, split=0), ValueError, "split is 0"),
         (lambda: cost.compulsory_traffic(8, 8).times(-1), ValueError, "count is -1"),
-        (lambda: cost.compulsory_traffic(8, 8).times(0.5), TypeError, "count is 0.5"),
-        (lambda: cost.flash_v2_traffic(8, 8, -1), ValueError, "block_m is -1"),
-        (lambda: cost.flash_v1_traffic(8, 8, 0), ValueError, "block_n is 0"),
-        (lambda: cost.flash_v1_blocks(0, 8), ValueError, "sram_elements is 0"),
-        (lambda: cost.standard_matmul_traffic(1, 0, 1), ValueError, "n is 0"),
-        (lambda: cost.attention_memory(8, 8, "fp32", "fast"), ValueError, "algorithm is 'fast'"),
         (lambda: Table(["a"], [[1, 2]]), ValueError, r"a row has 2 cells, but there are 1 headers"),
     ],
 )
@@ -134,12 +113,8 @@ def test_bad_input(call, error, message) -> None:
     ("line", "message"),
     [
         ("b,0,2.5", r"t.csv, line 3, field 'n': '0' \(is not a whole number of at least 1\)"),
-        ("b,x,2.5", r"t.csv, line 3, field 'n': 'x' \(invalid literal"),
-        ("b,1,-1", r"t.csv, line 3, field 'ms': '-1' \(is not a positive number\)"),
         ("b,1,nan", r"t.csv, line 3, field 'ms': 'nan' \(is not a positive number\)"),
-        ("b,1,inf", r"t.csv, line 3, field 'ms': 'inf'"),
         (" ,1,2", r"t.csv, line 3, field 'name': ' ' \(is empty\)"),
-        ("b,1", "t.csv, line 3: the row does not have 3 fields"),
         ("b,1,2,3", "t.csv, line 3: the row does not have 3 fields"),
         ("a,1,2", "t.csv, line 3, field 'name': 'a' stands in an earlier row, too"),
     ],
@@ -184,14 +159,9 @@ def test_broken_headers_and_empty_tables(tmp_path) -> None:
         ('{"provenance": PROVENANCE, "rows": [{"a": NaN}]}', "row 0, field 'a': nan is not a finite number"),
         ('{"provenance": PROVENANCE, "rows": [{"a": 1}, {"a": -0.5}]}', "row 1, field 'a': -0.5 is below 0"),
         ('{"provenance": PROVENANCE, "rows": [{"a": null}]}', "row 0, field 'a': None is no text and no number"),
-        ('{"provenance": PROVENANCE, "rows": [{"a": [1]}]}', r"row 0, field 'a': \[1\] is no text and no number"),
-        ('{"provenance": PROVENANCE, "rows": [null]}', "row 0: is None"),
-        ('{"provenance": PROVENANCE, "rows": [{}]}', "row 0: is {}"),
-        ('{"provenance": PROVENANCE, "rows": {"a": 1}}', "field 'rows': is missing or no list"),
         ('{"provenance": [1], "rows": [{"a": 1}]}', "holds no provenance and rows"),
         ('{"provenance": {"date": 5}, "rows": [{"a": 1}]}', r"field 'provenance\.date': is missing"),
         ("null", "holds no provenance and rows"),
-        ("[1]", "holds no provenance and rows"),
         ("\udce9", r"measured/gpu/t\.json: 'utf-8' codec can't decode"),
         ('{"rows": ' + "9" * 5000 + "}", r"measured/gpu/t\.json: Exceeds the limit"),
     ],
@@ -243,15 +213,6 @@ def test_every_table_and_recording_in_data_is_sound() -> None:
     assert {claim["source"] for claim in data.claims().values()} <= known, (
         "data/claims.csv, column source: a key of data/reported/sources.csv"
     )
-
-
-def test_what_flash_attention_3_reports_stands_at_its_head_sizes() -> None:
-    """740 TFLOP/s, three quarters of the peak, are for d = 256, which no page measures: named beside it or not at all."""
-    assert {row["d"]: row["tflops"] for row in data.reported("fa3_forward")} == {64: 497, 128: 648}
-    for path in notebooks.lectures():
-        page = notebooks.prose(path)
-        assert page.count("740 TFLOP/s") == len(re.findall(r"740 TFLOP/s[^.]*\$d\$ = 256", page)), path.stem
-    assert "740 TFLOP/s" in notebooks.prose(notebooks.lecture("10"))
 
 
 def test_verdicts_follow_from_their_findings() -> None:

@@ -22,9 +22,9 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="the number of columns of s is 48"):
         softmax_weights(torch.ones(2, 48, device=runtime.device()), 1.0, True)
     s = torch.ones(2, 64, device=runtime.device())
-    with pytest.raises(TypeError, match="s has dtype torch.int64"):
+    with pytest.raises(TypeError, match=r"s has dtype torch.int64"):
         softmax_weights(s.long(), 1.0, True)
-    with pytest.raises(TypeError, match="s is torch.float16"):
+    with pytest.raises(TypeError, match=r"s is torch.float16"):
         softmax_weights(s.half(), 1.0, True)
     with pytest.raises(ValueError, match=r"scale is nan; pass a finite number"):
         softmax_weights(s, float("nan"), True)

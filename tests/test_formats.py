@@ -75,7 +75,7 @@ def test_the_step_is_the_distance_of_neighbours(name: str, x: float) -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="format is 'fp12'; choose one of 'fp32', 'tf32'"):
         format_of("fp12")
-    with pytest.raises(TypeError, match="x is torch.float16"):
+    with pytest.raises(TypeError, match=r"x is torch.float16"):
         rounded(torch.ones(2).half(), "bf16")
     with pytest.raises(ValueError, match=r"x is 70000.0; the largest fp16 number is 65504"):
         bits(70000.0, "fp16")

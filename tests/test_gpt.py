@@ -7,7 +7,7 @@ import torch
 
 from course_lib import gpt
 
-SIZES = {"batch": 4, "length": 16, "width": 16, "heads": 2, "layers": 1, "rate": 0.01}
+SIZES = {"batch": 4, "length": 16, "width": 16, "heads": 2, "layers": 1, "lr": 0.01}
 TEXT = "abcd" * 40
 
 

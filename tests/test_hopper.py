@@ -7,7 +7,7 @@ from rule import definition
 from course_lib import runtime
 from course_lib.attention import attention, kernel_choice
 from course_lib.instruments import compiled, measure
-from course_lib.kernels.hopper import RUNGS, THREE_PRODUCTS, Tiling, forward, launch_specialised
+from course_lib.kernels.hopper import RUNGS, THREE_MATMULS, Tiling, forward, launch_specialised
 
 pytestmark = pytest.mark.kernel
 DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
@@ -77,13 +77,13 @@ def test_launches_are_alike(rung, d, causal) -> None:
 
 @pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")
 @pytest.mark.parametrize(
-    "rung", [RUNGS["specialised"], RUNGS["overlap"], RUNGS["ping-pong"], THREE_PRODUCTS], ids=lambda rung: rung.name
+    "rung", [RUNGS["specialised"], RUNGS["overlap"], RUNGS["ping-pong"], THREE_MATMULS], ids=lambda rung: rung.name
 )
 @pytest.mark.parametrize(
     "tiling", [(2, 128, 2), (2, 128, 4), (2, 64, 3), (3, 128, 2), (3, 128, 3), (3, 128, 4), (3, 64, 4)]
 )
 def test_every_tiling_of_the_specialised_kernel(rung, tiling) -> None:
-    """Rows of each warpgroup, slots of each ring: more blocks than slots, more tiles than programs."""
+    """Rows of each warpgroup, buffers of each ring: more blocks than buffers, more tiles than programs."""
     for causal in (False, True):
         q, k, v = inputs(2, 40, 20, 400, 1000, 64, torch.float16)
         o, L = torch.full_like(q, torch.nan), torch.full(q.shape[:3], torch.nan, device=q.device)
@@ -99,7 +99,7 @@ def test_attention_takes_hoppers_kernel_or_says_why_not() -> None:
     q, k, v = inputs(2, 80, 40, 300, 500, 128, torch.bfloat16)
     assert (
         kernel_choice(q, k, v)
-        == "overlap (Gluon, Hopper): 2 warpgroups with 64 queries each, 128 keys a block, 2 slots"
+        == "overlap (Gluon, Hopper): 2 warpgroups with 64 queries each, 128 keys a block, 2 buffers"
     )
     for refused, why in (
         ({"softcap": 5.0}, "it has no softcap"),
@@ -155,7 +155,9 @@ def test_compiled_calls_see_every_stride() -> None:
 
 def test_rungs_take_tensors_that_start_anywhere() -> None:
     x = torch.randn(2 * 64 * 16 + 1, device=DEVICE).half()[1:].view(1, 2, 64, 16)
-    torch.testing.assert_close(forward("TMA", x, x, x)[0], forward("split", x, x, x)[0], atol=2e-3, rtol=0)
+    torch.testing.assert_close(
+        forward("TMA", x, x, x)[0], forward("causal block skipping", x, x, x)[0], atol=2e-3, rtol=0
+    )
 
 
 def test_choice_without_hopper() -> None:
@@ -188,17 +190,17 @@ def test_every_rung_compiles_and_none_spills(arch) -> None:
 
 
 def test_a_third_stage_does_not_fit_the_registers() -> None:
-    two, three = compiled.inspect_all([(forward, (rung, *[meta(128)] * 3), {}) for rung in ("overlap", THREE_PRODUCTS)])
+    two, three = compiled.inspect_all([(forward, (rung, *[meta(128)] * 3), {}) for rung in ("overlap", THREE_MATMULS)])
     assert two.spilled_bytes == 0 < three.spilled_bytes
 
 
-def test_three_products_in_rings_of_one_slot_are_refused() -> None:
+def test_three_matmuls_in_rings_of_one_buffer_are_refused() -> None:
     """V of this block would be held until K of the block after the next has come, which comes after V of the next."""
     x, L = meta(64), torch.empty(1, 32, 1024, device="meta")
     with pytest.raises(
-        compiled.CompileError, match="with one slot, K of the block after the next waits for V of this one"
+        compiled.CompileError, match="with one buffer, K of the block after the next waits for V of this one"
     ):
-        compiled.inspect(launch_specialised, x, x, x, x, L, False, 0, 0.125, Tiling(2, 128, 1), THREE_PRODUCTS)
+        compiled.inspect(launch_specialised, x, x, x, x, L, False, 0, 0.125, Tiling(2, 128, 1), THREE_MATMULS)
 
 
 X = torch.randn(1, 2, 8, 16, device=DEVICE)
@@ -208,11 +210,9 @@ X = torch.randn(1, 2, 8, 16, device=DEVICE)
     ("rung", "args", "error", "message"),
     [
         ("fast", (X, X, X), ValueError, "rung is 'fast'; choose one of 'Online'"),
-        ("TMA", (X[0], X, X), ValueError, r"q has shape \[2, 8, 16\]"),
         ("TMA", (X, X, X[:, :, :4]), ValueError, r"k has shape \[1, 2, 8, 16\] but v has \[1, 2, 4, 16\]"),
         ("TMA", (X[:, :1], X, X), ValueError, r"q is \[1, 1, 8, 16\] but k is \[1, 2, 8, 16\]"),
         ("TMA", (X[..., :8],) * 3, ValueError, "the head size is 8"),
-        ("TMA", (X, X.half(), X), TypeError, r"q is torch\.float32 but k is torch\.float16"),
         (
             "overlap",
             (X, X, X),
@@ -220,8 +220,6 @@ X = torch.randn(1, 2, 8, 16, device=DEVICE)
             f"rung is 'overlap', but it needs {'float16' if HOPPER else 'a Hopper GPU'}",
         ),
         ("TMA", (X, X[:, :, :0], X[:, :, :0]), ValueError, "k is empty"),
-        ("TMA", (X, X, X, "no"), TypeError, "causal is 'no' .*; pass True or False"),
-        ("TMA", (X, X, X, True, 1.5), TypeError, r"causal_offset is 1\.5"),
         ("TMA", (X, X, X, False, 3), ValueError, "causal_offset is 3 but causal is False"),
         (RUNGS["TMA"]._replace(blocks=((48, 64),) * 2), (X, X, X), ValueError, r"rung\.blocks is 48"),
         (RUNGS["TMA"]._replace(num_warps=(3, 3)), (X, X, X), ValueError, r"rung\.num_warps is 3"),

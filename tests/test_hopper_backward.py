@@ -173,7 +173,7 @@ def test_what_the_kernel_is_given(d) -> None:
     )
     L[:, :, :5], dL[:, :, :5], L[0, 0, 9] = -math.inf, math.nan, math.nan
     for back in (dL, None):
-        found_L, delta, sums, counter = launch_before(o, L, do, back, scale)
+        found_L, delta, dq_acc, counter = launch_before(o, L, do, back, scale)
         right = (o.float() * do.float()).sum(3) - (0 if back is None else back)
         padded = torch.nn.functional.pad
         right = padded(right[:, :, 5:], (5, -70 % block_m)).flatten()
@@ -181,7 +181,7 @@ def test_what_the_kernel_is_given(d) -> None:
         right_L = padded(right_L, (5, 0), value=math.inf).flatten()
         torch.testing.assert_close(delta, -right if folded else right, atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(found_L, right_L * (-1 / scale if folded else math.log2(math.e)), equal_nan=True)
-        assert not sums.any()
+        assert not dq_acc.any()
         assert not counter.any()
 
 
@@ -196,8 +196,8 @@ def test_dq_comes_back_from_the_order_of_registers(d, n) -> None:
     halves = halves.reshape(
         -1, 4, 2, 8, cols // 8, 4, 2
     )  # warp, row + 8, lane's row, 8 columns, lane's column, neighbour
-    sums = halves.permute(0, 4, 1, 3, 5, 2, 6).reshape(-1, block_d)
-    torch.testing.assert_close(launch_after(sums.contiguous(), q, 0.5), q / 2)
+    dq_acc = halves.permute(0, 4, 1, 3, 5, 2, 6).reshape(-1, block_d)
+    torch.testing.assert_close(launch_after(dq_acc.contiguous(), q, 0.5), q / 2)
 
 
 @pytest.mark.parametrize("d", BACKWARD_TILINGS)
@@ -207,8 +207,8 @@ def test_it_compiles_with_its_accumulators_in_registers(d) -> None:
     The assembler's remark of a wait injected at d = 128 is about the accumulators that start from L and delta.
     """
     q, L = torch.empty(1, 8, 1024, d, dtype=torch.bfloat16, device="meta"), torch.empty(8 * 1024, device="meta")
-    sums, counter = torch.empty(8 * 1024, d, device="meta"), torch.empty(1, dtype=torch.int32, device="meta")
-    report = compiled.inspect(launch_matmuls, q, q, q, q, L, L, sums, counter, 0, 0.1)
+    dq_acc, counter = torch.empty(8 * 1024, d, device="meta"), torch.empty(1, dtype=torch.int32, device="meta")
+    report = compiled.inspect(launch_matmuls, q, q, q, q, L, L, dq_acc, counter, 0, 0.1)
     assert report.kernel == "backward_kernel"
     assert report.serialised_wgmma == BACKWARD_TILINGS[d].folded
     assert report.spilled_bytes < 700

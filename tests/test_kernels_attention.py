@@ -112,8 +112,6 @@ def test_tiled_matmul(m, n, k, blocks, dtype) -> None:
 
 X = torch.randn(8, 16, device=DEVICE)
 BAD = [
-    ((X[0], X, X), {}, ValueError, r"q has shape \[16\]"),
-    ((X.tolist(), X, X), {}, TypeError, "q is a list; pass a torch.Tensor"),
     ((X, X[:, :8], X), {}, ValueError, "q has head dimension 16 but k has 8"),
     ((X, X, X[:4]), {}, ValueError, "k has 8 rows but v has 4"),
     ((X, X, X[:, :8]), {}, ValueError, "v has head dimension 8 but q and k have 16"),
@@ -121,16 +119,10 @@ BAD = [
     ((X, X.to("meta"), X), {}, ValueError, "but k is on meta"),
     ((X.to("meta"),) * 3, {}, ValueError, "q is on meta, but kernels run on"),
     ((X.double(),) * 3, {}, TypeError, "q is torch.float64"),
-    ((X.long(),) * 3, {}, TypeError, "q has dtype torch.int64"),
-    ((X[:0], X, X), {}, ValueError, "q is empty"),
     ((X, torch.randn(16, 8, device=DEVICE).T, X), {}, ValueError, r"k has strides \[1, 8\]"),
     ((torch.randn(4, 300, device=DEVICE),) * 3, {}, ValueError, "the head dimension is 300"),
     ((X, X, X), {"block_m": 8}, ValueError, "block_m is 8; pass a power of two of at least 16"),
     ((X, X, X), {"block_n": 48}, ValueError, "block_n is 48; pass a power of two"),
-    ((X, X, X), {"block_n": 0}, ValueError, "block_n is 0"),
-    ((X, X, X), {"block_m": -64}, ValueError, "block_m is -64"),
-    ((X, X, X), {"block_m": 64.0}, TypeError, "block_m is 64.0"),
-    ((X, X, X), {"input_precision": "fp32"}, ValueError, "input_precision is 'fp32'"),
 ]
 
 

@@ -139,12 +139,10 @@ def test_bad_input() -> None:
         ((q, k[:, :4], v), ValueError, "q has head dimension 5 but k has 4"),
         ((q, k, v[:, :4]), ValueError, "v has head dimension 4 but q and k have 5"),
         ((q.long(), k, v), TypeError, r"q has dtype torch\.int64"),
-        ((q, k[:0], v[:0]), ValueError, "k is empty"),
-        (("x", k, v), TypeError, "q is a str"),
     ):
         with pytest.raises(error, match=message):
             rung(*arguments)
-    with pytest.raises(TypeError, match="q is torch.float32 on cpu"):
+    with pytest.raises(TypeError, match=r"q is torch.float32 on cpu"):
         cpp.attention_flat(q.float(), k.float(), v.float())
     for function in (cpp.attention_flat, cpp.attention_nodes):
         with pytest.raises(ValueError, match="v has head dimension 3 but q and k have 5"):
@@ -210,8 +208,6 @@ def test_rows_that_do_not_belong_together_are_refused_and_not_cut_off(function) 
         ((rows, [row[:1] for row in rows], rows), "q has rows of 2 numbers but k of 1"),
         ((ragged, rows, rows), r"q\[1\] has 1 numbers but q\[0\] has 2"),
         ((rows, rows, ragged), r"v\[1\] has 1 numbers but v\[0\] has 2"),
-        (([], rows, rows), "q is empty"),
-        ((rows, [[]], [[]]), "k is empty"),
     ):
         with pytest.raises(ValueError, match=message):
             function(*arguments)
@@ -220,13 +216,9 @@ def test_rows_that_do_not_belong_together_are_refused_and_not_cut_off(function) 
 def test_what_slopes_timings_and_gradients_refuse() -> None:
     x = [[1.0, 2.0]]
     for call, error, message in (
-        (lambda: ladder.slope([1, 2], [1]), ValueError, "seconds has 1 entries"),
         (lambda: ladder.slope([4, 4], [1, 2]), ValueError, "lengths holds 4 only"),
         (lambda: ladder.slope([1, 2], [0, 1]), ValueError, r"seconds\[0\] is 0; pass a finite number above 0"),
-        (lambda: ladder.slope([1, "2"], [1, 1]), TypeError, r"lengths\[1\] is '2'"),
         (lambda: ladder.timings([8, -1]), ValueError, r"lengths\[1\] is -1"),
-        (lambda: ladder.timings([8], d=0), ValueError, "d is 0"),
-        (lambda: ladder.timings([8], rows=0), ValueError, "rows is 0"),
         (lambda: ladder.timings([8], seconds_each=math.nan), ValueError, "seconds_each is nan"),
         (lambda: python.value_gradients(x, x, x, [[1.0]]), ValueError, "do has 1 rows of 1 numbers"),
         (lambda: cpp.node_gradients(*inputs(2, 2, 2), x), TypeError, "do is a list"),

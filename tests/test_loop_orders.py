@@ -179,21 +179,13 @@ def test_the_compiler_splits_queries_between_warps() -> None:
 
 X = torch.randn(2, 8, 16, device=DEVICE)
 BAD = [
-    ((X[0], X, X), {}, ValueError, r"q has shape \[8, 16\]"),
     ((X, X[:, :4], X), {}, ValueError, r"q has shape \[2, 8, 16\] but k has \[2, 4, 16\]"),
     ((X, X, X.half()), {}, TypeError, "q is torch.float32 but v is torch.float16"),
     ((X.to("meta"),) * 3, {}, ValueError, "q is on meta, but kernels run on"),
     ((X.transpose(0, 1),) * 3, {}, ValueError, r"q has strides .*; this kernel needs them contiguous"),
-    ((X.double(),) * 3, {}, TypeError, "q is torch.float64"),
     ((torch.randn(1, 4, 300, device=DEVICE),) * 3, {}, ValueError, "the head dimension is 300"),
     ((torch.zeros(65_536, 1, 1, device=DEVICE),) * 3, {}, ValueError, "q has 65,536 heads"),
     ((X, X, X), {"block_m": 8}, ValueError, "block_m is 8; pass a power of two of at least 16"),
-    ((X, X, X), {"block_n": 48}, ValueError, "block_n is 48"),
-    ((X, X, X), {"split": 0}, ValueError, "split is 0; pass a whole number of at least 1"),
-    ((X, X, X), {"split": 1.5}, TypeError, "split is 1.5"),
-    ((X, X, X), {"num_stages": 0}, ValueError, "num_stages is 0"),
-    ((X, X, X), {"causal": "yes"}, TypeError, "causal is 'yes'"),
-    ((X, X, X), {"input_precision": "fp32"}, ValueError, "input_precision is 'fp32'"),
 ]
 
 

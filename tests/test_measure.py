@@ -51,23 +51,14 @@ def test_the_middle_half_lies_within_what_was_measured(samples) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: measure.seconds(3), TypeError, r"call is 3 \(int\); pass a function"),
-        (lambda: measure.seconds(print, repeats=2.0), TypeError, r"repeats is 2.0 \(float\)"),
-        (lambda: measure.seconds(print, warm_up=None), TypeError, r"warm_up is None"),
         (lambda: measure.peak_bytes(torch.zeros(2)), TypeError, "call is <Tensor>"),
-        (lambda: measure.seconds_in_turns({}), ValueError, "calls has 0 entries"),
-        (lambda: measure.seconds_in_turns({"one": 1}), TypeError, r"calls\['one'\] is 1"),
+        (lambda: measure.seconds_interleaved({}), ValueError, "calls has 0 entries"),
+        (lambda: measure.seconds_interleaved({"one": 1}), TypeError, r"calls\['one'\] is 1"),
         (
-            lambda: measure.seconds_in_turns({"one": print}, turn=math.nan),
+            lambda: measure.seconds_interleaved({"one": print}, burst=math.nan),
             ValueError,
-            "turn is nan; pass a finite number above 0",
+            "burst is nan; pass a finite number above 0",
         ),
-        (
-            lambda: measure.seconds_in_turns({"one": print}, turn=0),
-            ValueError,
-            "turn is 0; pass a finite number above 0",
-        ),
-        (lambda: measure.seconds_in_turns({"one": print}, rounds=0), ValueError, "rounds is 0; pass a whole number"),
     ],
 )
 def test_bad_input(call, error, message) -> None:

@@ -35,14 +35,14 @@ for d in (72, 104) if name == "attention()" else (64, 128):
 if name == "pieces":
     x = torch.randn(132 * 64 * 5, 64, device="cuda", dtype=torch.bfloat16)
     pieces.tma_copy(x[:1000])
-    pieces.wgmma_product(x[:64], x[:128])
+    pieces.wgmma_matmul(x[:64], x[:128])
     pieces.ring_sums(x, 3)
     torch.cuda.synchronize()
 print("done")
 """
 NAMES = [
     "Online",
-    "split",
+    "causal block skipping",
     "TMA",
     "persistent",
     "specialised",

@@ -5,7 +5,7 @@ import torch
 from torch.nn.attention import SDPBackend
 
 from course_lib import runtime
-from course_lib.instruments.peers import chosen, fused, plain_attention
+from course_lib.instruments.peers import fused, plain_attention, sdpa_backend
 from course_lib.model import reference
 
 
@@ -26,6 +26,6 @@ def test_an_unknown_kernel_is_refused() -> None:
 @pytest.mark.kernel
 def test_torchs_choice_has_a_name() -> None:
     x = torch.ones(1, 1, 64, 16, device=runtime.device(), dtype=torch.float16)
-    found = chosen(x, x, x)
+    found = sdpa_backend(x, x, x)
     assert hasattr(SDPBackend, found["backend"])
     assert bool(found["kernel"]) == x.is_cuda

@@ -23,7 +23,7 @@ def meta(*shape: int) -> torch.Tensor:
 def test_what_becomes_of_them() -> None:
     calls = [
         (pieces.tma_copy, (meta(1000, 64),), {}),
-        (pieces.wgmma_product, (meta(64, 128), meta(64, 128)), {}),
+        (pieces.wgmma_matmul, (meta(64, 128), meta(64, 128)), {}),
         (pieces.ring_sums, (meta(132 * 64 * 2, 64), 4), {}),
     ]
     copy, product, ring = compiled.inspect_all(calls)
@@ -72,17 +72,17 @@ def test_the_copy_engine_copies(n) -> None:
 @pytest.mark.parametrize(("n", "k"), [(64, 64), (128, 64), (64, 128), (128, 128)])
 def test_wgmma_multiplies(n, k) -> None:
     a, b = (torch.randn(rows, k, device=DEVICE, dtype=torch.float16) for rows in (64, n))
-    assert measure.max_error(pieces.wgmma_product(a, b), a.double() @ b.double().T) < 1e-4
+    assert measure.max_error(pieces.wgmma_matmul(a, b), a.double() @ b.double().T) < 1e-4
 
 
 @needs_hopper
-@pytest.mark.parametrize("slots", [1, 2, 3, 5, 16])
-def test_a_ring_loses_nothing(slots) -> None:
+@pytest.mark.parametrize("buffers", [1, 2, 3, 5, 16])
+def test_a_ring_loses_nothing(buffers) -> None:
     x = torch.randn(7 * 64 * 37, 64, device=DEVICE, dtype=torch.float16)
-    first = pieces.ring_sums(x, slots, programs=7)
+    first = pieces.ring_sums(x, buffers, programs=7)
     assert measure.max_error(first, x.double().sum(0)) < 1e-2
     for _ in range(100):
-        assert torch.equal(pieces.ring_sums(x, slots, programs=7), first)
+        assert torch.equal(pieces.ring_sums(x, buffers, programs=7), first)
 
 
 X = torch.randn(128, 64, device=DEVICE).half()
@@ -92,16 +92,16 @@ X = torch.randn(128, 64, device=DEVICE).half()
     ("call", "args", "message"),
     [
         (pieces.tma_copy, (X.float(),), "x is torch.float32; pass float16"),
-        (pieces.wgmma_product, (X, X[None]), "b has shape"),
+        (pieces.wgmma_matmul, (X, X[None]), "b has shape"),
         (pieces.tma_copy, (X[::2],), r"x has strides \[128, 1\]; pass x.contiguous"),
         (
             pieces.tma_copy,
             (X[:, :32].contiguous(),),
             "x has 32 columns" if HOPPER else "this kernel needs a Hopper GPU",
         ),
-        (pieces.wgmma_product, (X, X), r"a is \[128, 64\]" if HOPPER else "this kernel needs a Hopper GPU"),
+        (pieces.wgmma_matmul, (X, X), r"a is \[128, 64\]" if HOPPER else "this kernel needs a Hopper GPU"),
         (pieces.ring_sums, (X, 2, 3), "a multiple of 192 rows" if HOPPER else "this kernel needs a Hopper GPU"),
-        (pieces.ring_sums, (X, 0, 2), "slots is 0" if HOPPER else "this kernel needs a Hopper GPU"),
+        (pieces.ring_sums, (X, 0, 2), "buffers is 0" if HOPPER else "this kernel needs a Hopper GPU"),
     ],
 )
 def test_bad_input(call, args, message) -> None:

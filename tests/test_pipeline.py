@@ -17,7 +17,7 @@ def test_one_warpgroup_without_overlap_takes_the_sum_of_its_parts() -> None:
     for load, qk, soft, pv in ((3.0, 1.0, 2.0, 1.0), (0.5, 1.0, 1.0, 1.0)):
         work = qk + soft + pv
         alone = pipeline.simulate(5, 1, 1, load, qk, soft, pv)
-        assert alone[-1].end == pytest.approx(5 * (load + work))  # one slot: load, then work, each time
+        assert alone[-1].end == pytest.approx(5 * (load + work))  # one buffer: load, then work, each time
         ahead = pipeline.simulate(5, 1, 2, load, qk, soft, pv)
         assert ahead[-1].end == pytest.approx(load + 4 * max(load, work) + work)
         assert pipeline.idle_fraction(ahead) == pytest.approx(1 - 5 * (qk + pv) / ahead[-1].end)
@@ -27,21 +27,21 @@ TIME = st.sampled_from([0.5, 1.0, 2.0, 3.5])
 
 
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(2, 4), TIME, TIME, TIME, TIME, st.sampled_from(pipeline.MODES))
-def test_a_timeline_keeps_to_what_hardware_allows(blocks, consumers, slots, load, qk, soft, pv, mode) -> None:
-    spans = pipeline.simulate(blocks, consumers, slots, load, qk, soft, pv, mode)
-    at = {(s.lane, s.kind, s.block): s for s in spans}
+def test_a_timeline_keeps_to_what_hardware_allows(blocks, consumers, buffers, load, qk, soft, pv, mode) -> None:
+    spans = pipeline.simulate(blocks, consumers, buffers, load, qk, soft, pv, mode)
+    at = {(s.warpgroup, s.kind, s.block): s for s in spans}
     assert len(at) == blocks * (1 + 3 * consumers)
-    for lane, block in itertools.product(range(1, consumers + 1), range(blocks)):
-        scores, weights, product = (at[lane, kind, block] for kind in ("QK", "softmax", "PV"))
+    for warpgroup, block in itertools.product(range(1, consumers + 1), range(blocks)):
+        scores, weights, matmul = (at[warpgroup, kind, block] for kind in ("QK", "softmax", "PV"))
         assert at[0, "load", block].end <= scores.start + 1e-9
         assert scores.end <= weights.start + 1e-9
-        assert weights.end <= product.start + 1e-9
-        if block + slots < blocks:
-            assert product.end <= at[0, "load", block + slots].start + 1e-9
+        assert weights.end <= matmul.start + 1e-9
+        if block + buffers < blocks:
+            assert matmul.end <= at[0, "load", block + buffers].start + 1e-9
     tensor = sorted((s.start, s.end) for s in spans if s.kind in ("QK", "PV"))
     assert tensor[-1][1] - tensor[0][0] >= consumers * blocks * (qk + pv) - 1e-6 or consumers == 1 or blocks == 1
-    for lane in range(1, consumers + 1):  # one accumulator: a warpgroup's P V never overlap
-        mine = sorted((s.start, s.end) for s in spans if s.kind == "PV" and s.lane == lane)
+    for warpgroup in range(1, consumers + 1):  # one accumulator: a warpgroup's P V never overlap
+        mine = sorted((s.start, s.end) for s in spans if s.kind == "PV" and s.warpgroup == warpgroup)
         assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(mine))
     if mode == "ping-pong":
         assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(tensor))
@@ -67,7 +67,7 @@ def test_taking_turns_keeps_the_tensor_cores_busier() -> None:
 @pytest.mark.parametrize("mode", pipeline.MODES)
 def test_the_still_picture_halves_a_lane_only_where_two_pieces_run_at_once(mode) -> None:
     spans, ax = pipeline.simulate(6, 2, 3, 2, 1, 1, 1, mode), Figure().subplots()
-    plots.lanes(ax, spans, pipeline.idle_fraction(spans))
+    plots.timeline(ax, spans, pipeline.idle_fraction(spans))
     names = [tick.get_text() for tick in ax.get_yticklabels()]
     assert names == ["producer", "consumer 1", "consumer 2", "tensor cores"]
     boxes = [box for bars in ax.containers for box in bars]
@@ -85,18 +85,18 @@ def test_the_page_simulates_as_the_library_does(show) -> None:
            window.pipeline = await import(url); }""",
         module,
     )
-    for blocks, consumers, slots, mode in itertools.product((1, 5), (1, 2, 3), (1, 2, 3), pipeline.MODES):
-        if slots == 1 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
+    for blocks, consumers, buffers, mode in itertools.product((1, 5), (1, 2, 3), (1, 2, 3), pipeline.MODES):
+        if buffers == 1 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
             continue
         for load, qk, soft, pv in ((2, 2, 2, 2), (0.5, 1, 3.5, 1.5), (4, 1, 0.5, 2)):
-            arguments = {"blocks": blocks, "consumers": consumers, "slots": slots, "mode": mode}
+            arguments = {"blocks": blocks, "consumers": consumers, "buffers": buffers, "mode": mode}
             arguments |= {"load": load, "qk": qk, "softmax": soft, "pv": pv}
             ours = pipeline.simulate(**arguments)
             theirs, idle = page.evaluate(
                 "(a) => { const s = window.pipeline.simulate(a); return [s, window.pipeline.idleFraction(s)]; }",
                 arguments,
             )
-            assert [(s["lane"], s["kind"], s["block"]) for s in theirs] == [s[:3] for s in ours], arguments
+            assert [(s["warpgroup"], s["kind"], s["block"]) for s in theirs] == [s[:3] for s in ours], arguments
             for mine, other in zip(ours, theirs):
                 assert (other["start"], other["end"]) == pytest.approx((mine.start, mine.end))
             assert idle == pytest.approx(pipeline.idle_fraction(ours))
@@ -109,9 +109,9 @@ def test_the_timeline_answers_to_its_sliders(show) -> None:
     page.get_by_label("how work overlaps").select_option("ping-pong")
     assert page.locator(".formula").inner_text() != before
     page.get_by_label("how work overlaps").select_option("two-stage overlap")
-    page.get_by_label("slots").focus()
+    page.get_by_label("buffers").focus()
     page.keyboard.press("Home")
-    assert "at least 2 slots" in page.get_by_role("alert").inner_text()
+    assert "at least 2 buffers" in page.get_by_role("alert").inner_text()
     page.keyboard.press("ArrowRight")
     assert page.get_by_role("alert").inner_text() == ""
 
@@ -135,10 +135,10 @@ def test_bad_input() -> None:
         with pytest.raises(ValueError, match=f"piece 1 of work is {length}; pass a finite number of at least 0"):
             pipeline.loads([1.0, length], 2, True)
     for arguments, error, message in (
-        ({"slots": 0}, ValueError, "slots is 0; pass a whole number of at least 1"),
+        ({"buffers": 0}, ValueError, "buffers is 0; pass a whole number of at least 1"),
         ({"mode": "fast"}, ValueError, "mode is 'fast'; choose one of 'none', 'ping-pong'"),
         ({"load": 0}, ValueError, "load is 0; pass a finite number above 0"),
-        ({"mode": "two-stage overlap", "slots": 1}, ValueError, "slots is 1; pass at least 2"),
+        ({"mode": "two-stage overlap", "buffers": 1}, ValueError, "buffers is 1; pass at least 2"),
         ({"speed": 2}, TypeError, "no argument named 'speed'"),
     ):
         with pytest.raises(error, match=message):

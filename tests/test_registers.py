@@ -43,10 +43,10 @@ def test_what_does_not_fit_spills() -> None:
     """The solver says what the compiler finds: 3 consumers at d = 64 have 160, and two scores and P are 192."""
     import torch
 
-    from course_lib.kernels.hopper import THREE_PRODUCTS, forward
+    from course_lib.kernels.hopper import THREE_MATMULS, forward
 
     q = torch.empty(1, 32, 1024, 64, dtype=torch.bfloat16, device="meta")
-    two, three = compiled.inspect_all([(forward, (rung, q, q, q), {}) for rung in ("overlap", THREE_PRODUCTS)])
+    two, three = compiled.inspect_all([(forward, (rung, q, q, q), {}) for rung in ("overlap", THREE_MATMULS)])
     most = registers.plan(3, 32).consumer
     for report, in_flight in ((two, 2), (three, 3)):
         assert (report.spilled_bytes > 0) == (sum(registers.tiles(64, in_flight=in_flight).values()) > most)
@@ -61,11 +61,11 @@ def test_bad_input() -> None:
         registers.tiles(64, in_flight=4)
 
 
-def test_programs_an_sm_are_what_registers_and_shared_memory_leave() -> None:
-    assert registers.programs_an_sm(128, 174, 57_344, 228) == {
+def test_resident_programs_are_what_registers_and_shared_memory_leave() -> None:
+    assert registers.resident_programs(128, 174, 57_344, 228) == {
         "registers": 2,
         "shared": 4,
     }  # 176 · 128 = 22,528 of 65,536
-    assert registers.programs_an_sm(128, 126, 32_768, 228) == {"registers": 4, "shared": 6}
+    assert registers.resident_programs(128, 126, 32_768, 228) == {"registers": 4, "shared": 6}
     with pytest.raises(ValueError, match="threads"):
-        registers.programs_an_sm(0, 174, 57_344, 228)
+        registers.resident_programs(0, 174, 57_344, 228)

@@ -7,8 +7,8 @@ holds every load and store. Nothing here is fast; it is exact, and counted.
 from course_lib.algorithms.attention import lite_attention, online_attention, standard_attention
 from course_lib.algorithms.backward import (
     Gradients,
-    backward_keys_outside,
-    backward_queries_outside,
+    backward_over_kv,
+    backward_over_q,
     backward_two_passes,
 )
 from course_lib.algorithms.loop_orders import flash_running, flash_v1, flash_v2, linear_v1, linear_v2
@@ -19,8 +19,8 @@ from course_lib.algorithms.softmax import offline_softmax, online_softmax, softm
 __all__ = [
     "Gradients",
     "Run",
-    "backward_keys_outside",
-    "backward_queries_outside",
+    "backward_over_kv",
+    "backward_over_q",
     "backward_two_passes",
     "blocks",
     "flash_running",

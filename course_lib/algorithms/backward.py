@@ -24,7 +24,7 @@ class Gradients(NamedTuple):
     memory: Memory
 
 
-def backward_keys_outside(
+def backward_over_kv(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
@@ -62,7 +62,7 @@ def backward_keys_outside(
     return Gradients(dQ.data.to(q.dtype), dK.data, dV.data, memory)
 
 
-def backward_queries_outside(
+def backward_over_q(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,

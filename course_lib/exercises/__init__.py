@@ -17,7 +17,7 @@ from course_lib.show.tables import Table
 
 Named = str | Callable[..., Any]
 BROKEN = "this says nothing about your function; restart the kernel, and run the imports and this cell again"
-APART = 60.0  # seconds for a check in a process of its own, the start of the first included
+CHECK_SECONDS = 60.0  # seconds for a check in a process of its own, the start of the first included
 
 
 def _find(which: Named) -> Exercise:
@@ -51,7 +51,7 @@ def _checked(exercise: Exercise, function: Callable[..., Any]) -> Report:
         return check_exercise(exercise, function)
     # A process forked off this one has no GPU and no interpreter either: the page's code is read again in a new one.
     page, own = functions.page_of(function), functions.source_of(function)
-    messages, ended = fresh_process.sent(checking.reports, page, [exercise.name], own, seconds=APART)
+    messages, ended = fresh_process.sent(checking.reports, page, [exercise.name], own, seconds=CHECK_SECONDS)
     report = Report.of(messages[0]) if messages else Report(exercise.name, "failed", (), ended)
     if report.status in ("passed", "failed"):
         progress_file.save(exercise.name, report.status)

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from course_lib.exercises import apart
+from course_lib.exercises import isolation
 from course_lib.exercises.definitions import script
 from course_lib.exercises.progress_file import ROOT
 
@@ -40,7 +40,7 @@ def _asked(text: str, name: str, launches: str) -> tuple[str, bool]:
         path = Path(folder) / "kernel.py"
         path.write_text(text, encoding="utf-8")
         command = [sys.executable, str(Path(__file__).with_name("compile_kernel.py")), str(path), name, launches]
-        sent = apart.forked(lambda: [_run(command, environment, folder)], SECONDS)
+        sent = isolation.forked(lambda: [_run(command, environment, folder)], SECONDS)
     if not sent.messages:
         ended = f"the compiler did not end within {SECONDS:g} seconds; check it again"
         return f"could not be compiled: {ended if sent.ended.startswith('it took') else sent.ended}", False

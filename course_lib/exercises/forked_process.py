@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from course_lib.exercises import apart, values
+from course_lib.exercises import isolation, values
 from course_lib.exercises.accesses import watched_memory
 from course_lib.exercises.functions import DEEPEST, inside
 
@@ -61,7 +61,7 @@ def outcomes(function: Callable[..., Any], calls: Sequence[Callable[[], Any]], l
     """
     if not hasattr(os, "fork"):
         return [Outcome.of(values.plain(outcome.as_data())) for outcome in _in_process(function, calls)]
-    sent = apart.forked(lambda: (outcome.as_data() for outcome in _in_process(function, calls)), limit)
+    sent = isolation.forked(lambda: (outcome.as_data() for outcome in _in_process(function, calls)), limit)
     try:
         found = [Outcome.of(message) for message in sent.messages[: len(calls)]]
     except ValueError:

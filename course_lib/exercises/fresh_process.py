@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from course_lib.exercises import apart, catalogue
-from course_lib.exercises.apart import Sent
+from course_lib.exercises import catalogue, isolation
+from course_lib.exercises.isolation import Sent
 
 START = 120.0  # seconds for the server and a process to start
 _STARTING = threading.Lock()
@@ -30,16 +30,16 @@ def sent(work: Callable[..., Iterable[Any]], *args: Any, seconds: float) -> Sent
     sender.close()
     patience = 0.0
     try:
-        messages, ended = apart.received(receiver.fileno(), seconds, START)
-        patience = 0.0 if ended else apart.GRACE
+        messages, ended = isolation.received(receiver.fileno(), seconds, START)
+        patience = 0.0 if ended else isolation.GRACE
     finally:
         receiver.close()
         process.join(patience)
         process.terminate()
-        process.join(apart.GRACE)
+        process.join(isolation.GRACE)
         process.kill()
         process.join()
-    return Sent(messages[1:], ended or apart.how(process.exitcode))
+    return Sent(messages[1:], ended or isolation.how(process.exitcode))
 
 
 @functools.cache
@@ -65,7 +65,7 @@ def _interpreted() -> Iterator[None]:
 
 
 def _child(work: Callable[..., Iterable[Any]], args: tuple[Any, ...], sender: Any) -> None:
-    apart.supervise(lambda: apart.send(sender.fileno(), _all(work, args)), sender.fileno())
+    isolation.supervise(lambda: isolation.send(sender.fileno(), _all(work, args)), sender.fileno())
 
 
 def _all(work: Callable[..., Iterable[Any]], args: tuple[Any, ...]) -> Iterator[Any]:

@@ -22,12 +22,12 @@ from course_lib.show.tables import Table
 
 STEPS = {  # the five steps of the page: a rung, and the bottleneck that it removes
     "exp2": "instructions around each exponential",
-    "split": "blocks that the mask hides",
+    "causal block skipping": "blocks that the mask hides",
     "TMA": "registers that hold addresses",
     "specialised": "copying and computing in one warp",
     "overlap": "softmax while nobody multiplies",
 }
-SHOWN = {"split": "skip", "specialised": "specialise"}  # rungs of which the page speaks by another word
+SHOWN = {"causal block skipping": "skip", "specialised": "specialise"}  # rungs of which the page speaks by another word
 STAIRS = "TFLOP/s upwards, a tread for each kernel with its factor over the one before, hollow diamonds for counts, lines for cuDNN and FA2"
 
 
@@ -133,14 +133,14 @@ def pairs(d: int = 64) -> list[Pair]:
     x = torch.empty(1, 16, 4096, d, dtype=torch.bfloat16, device="meta")
     calls: list[Call] = []
     for m, n, warps, stages in TILES:
-        for name in ("split", "TMA"):
+        for name in ("causal block skipping", "TMA"):
             rung = RUNGS[name]._replace(blocks=((m, n),) * 2, num_warps=(warps,) * 2, num_stages=(stages,) * 2)
             calls.append((forward, (rung, x, x, x), {}))
     fit = iter([programs(report) for report in inspect_all(calls)])
     return [
         Pair(
             f"{m} × {n}, {warps} warps, {stages} stages",
-            swept("split", d, False, m, n, warps, stages),
+            swept("causal block skipping", d, False, m, n, warps, stages),
             swept("TMA", d, False, m, n, warps, stages),
             (next(fit), next(fit)),
         )
@@ -150,7 +150,7 @@ def pairs(d: int = 64) -> list[Pair]:
 
 def programs(report: Compiled) -> int:
     """How many programs of a kernel fit on an SM of an H200, by registers and shared memory."""
-    fit = registers.programs_an_sm(
+    fit = registers.resident_programs(
         report.threads, report.registers, report.shared_bytes, data.gpu("H200").shared_kib_per_sm
     )
     return min(fit.values())

@@ -128,8 +128,8 @@ def expected(name: str, d: int, causal: bool, n: int) -> float | None:
         visible = 0.5 if causal else 1.0  # Online visits hidden blocks, too
         now = cycles("Online", d, causal, n) * visible
         return now / (now - SAVED)
-    if name == "split" and causal:
-        return 1 / visited(n, *RUNGS["split"].blocks[d > 64])
+    if name == "causal block skipping" and causal:
+        return 1 / visited(n, *RUNGS["causal block skipping"].blocks[d > 64])
     if name == "overlap" and d == 128:
         spans = pipeline.simulate(6, 2, 3, load=2, qk=1, softmax=1, pv=1)
         return 1 / (1 - pipeline.idle_fraction(spans))

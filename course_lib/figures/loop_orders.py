@@ -13,7 +13,7 @@ from course_lib.show import style
 
 D, BLOCK = 64, 64  # of all recordings of this lecture
 WARPS, MOST_WARPS = 4, 64  # of a program; of an SM
-LADDER = ("V1", "V1, split", "running", "V2")  # each with one change more than the one before
+LADDER = ("V1", "V1, parallel", "running", "V2")  # each with one change more than the one before
 STEPS = ("1  more programs", "2  O, ℓ, m stay\non the chip", "3  normalise once")
 
 
@@ -79,7 +79,7 @@ def resident(algorithm: str, heads: int, n: int, num_stages: int) -> int:
 
 def gains(heads: int, n: int) -> list[Gain]:
     """The three steps from V1 to V2 at one shape: what seats, bytes and cycles allow at most, and what the clock shows."""
-    seats = data.gpu("H200").sms * resident("V1, split", heads, n, 1)
+    seats = data.gpu("H200").sms * resident("V1, parallel", heads, n, 1)
     pair = cost.flash_v1_traffic(BLOCK, D, BLOCK, "fp16", block_m=BLOCK).total_bytes
     streamed = 2 * BLOCK * D * cost.element_bytes("fp16")  # K and V of a pair
     bounds = (seats / heads, pair / streamed, cycles("running", n) / cycles("V2", n))

@@ -65,7 +65,7 @@ def cases() -> dict[str, Callable[..., Any]]:
     return {
         "standard": plain_attention,
         "V1": flash_v1,
-        "V1, split": functools.partial(flash_v1, split=None),
+        "V1, parallel": functools.partial(flash_v1, split=None),
         "running": flash_running,
         "V2": flash_v2,
         "attention()": one_batch(attention),

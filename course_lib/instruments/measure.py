@@ -152,28 +152,28 @@ def seconds(
     return _timing(samples)
 
 
-def seconds_in_turns(
-    calls: Mapping[str, Callable[[], Any]], rounds: int = 15, turn: float = 6e-3, graph: bool = True
+def seconds_interleaved(
+    calls: Mapping[str, Callable[[], Any]], rounds: int = 15, burst: float = 6e-3, graph: bool = True
 ) -> dict[str, Timing]:
-    """Time several calls against each other on a GPU: each gets a short turn, round after round, in ever new order.
+    """Time several calls against each other on a GPU: each runs in a short burst, round after round, in random order.
 
     A GPU under load draws more power, grows hot, and lowers its clock. One after another, the first call would meet a cool
-    GPU and the last a hot one; in turns of one fixed order, each would meet what its forerunner left (measured: up to
-    7 % for one and the same kernel). Each turn replays a CUDA graph that fills about ``turn`` seconds; with ``graph=False``
+    GPU and the last a hot one; in one fixed order, each would meet what its forerunner left (measured: up to
+    7 % for one and the same kernel). Each burst replays a CUDA graph that fills about ``burst`` seconds; with ``graph=False``
     it makes the calls one after another, for what cannot be captured. Raises TypeError or ValueError for no calls, what is
-    no function, no rounds, a ``turn`` that is not above 0, RuntimeError without a GPU.
+    no function, no rounds, a ``burst`` that is not above 0, RuntimeError without a GPU.
     """
     checks.whole("rounds", rounds, 1, _MOST)
     checks.truth("graph", graph)
-    checks.number("turn", turn, above=0)
+    checks.number("burst", burst, above=0)
     for name, call in checks.entries("calls", calls).items():
         checks.function(f"calls[{name!r}]", call)
     if not torch.cuda.is_available():
-        raise RuntimeError("seconds_in_turns needs a GPU, and there is none; use seconds for each call instead")
+        raise RuntimeError("seconds_interleaved needs a GPU, and there is none; use seconds for each call instead")
     order = random.Random(0)
     for call in calls.values():
         call()
-    repeated = {name: _repeated(call, turn, graph) for name, call in calls.items()}
+    repeated = {name: _repeated(call, burst, graph) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name in order.sample(list(repeated), len(repeated)):

@@ -53,7 +53,7 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return o[0] if heads else o[0, 0]
 
 
-def chosen(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> dict[str, str]:
+def sdpa_backend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> dict[str, str]:
     """What torch takes for its own attention of [B, H, N, d]: {'backend', 'kernel'}, the kernel being that which takes longest.
 
     The kernel is '' without a GPU, or where torch's profiler sees none.

@@ -19,7 +19,7 @@ from course_lib.kernels.operands import K_BLOCK, Q_BLOCK, Operands, check_input,
 def _block(
     q, acc, m, l, k_ptr, v_ptr, ks_ptr, shift_ptr, block, rows, n_k, padded, offset, scale, D: tl.constexpr,
     BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, PERMUTED: tl.constexpr,
-    APART: tl.constexpr,
+    FP32_ACCUMULATE: tl.constexpr,
 ):  # fmt: skip
     keys, cols = block * BLOCK_N + tl.arange(0, BLOCK_N), tl.arange(0, D)
     k = tl.load(k_ptr + keys[:, None] * D + cols[None, :], mask=keys[:, None] < n_k if MASKED else None)
@@ -41,7 +41,7 @@ def _block(
         p = tl.permute(p.reshape(M, BLOCK_N // 16, 2, 4, 2), (0, 1, 3, 2, 4)).reshape(M, BLOCK_N)
     v = tl.load(v_ptr + cols[:, None] * padded + keys[None, :])  # [D, BLOCK_N]
     # Sums of 8-bit products keep 13 bits below the largest addend on tensor cores: a block is summed by itself.
-    acc = tl.dot(p, tl.trans(v), acc * correction[:, None], max_num_imprecise_acc=BLOCK_N if APART else None)
+    acc = tl.dot(p, tl.trans(v), acc * correction[:, None], max_num_imprecise_acc=BLOCK_N if FP32_ACCUMULATE else None)
     return acc, m_new, l
 
 
@@ -49,7 +49,7 @@ def _block(
 def forward_kernel(
     q_ptr, qs_ptr, k_ptr, ks_ptr, v_ptr, shift_ptr, top_ptr, o_ptr, L_ptr, group, n_q, n_k, padded, offset, scale,
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, Q_BLOCK: tl.constexpr, CAUSAL: tl.constexpr,
-    PERMUTED: tl.constexpr, APART: tl.constexpr,
+    PERMUTED: tl.constexpr, FP32_ACCUMULATE: tl.constexpr,
 ):  # fmt: skip
     """The online softmax in 8 bits: a block of rows a program. V [D, N'] of a head; its numbers: value · 2^shift · top."""
     blocks, k_blocks = tl.cdiv(n_q, BLOCK_M), tl.cdiv(n_k, BLOCK_N)
@@ -75,11 +75,13 @@ def forward_kernel(
     clear = clear // BLOCK_N
     for j in range(0, clear):
         acc, m, l = _block(
-            q, acc, m, l, k_ptr, v_ptr, ks_ptr, shift_ptr, j, rows, n_k, padded, offset, scale, D, BLOCK_N, CAUSAL, False, PERMUTED, APART,
+            q, acc, m, l, k_ptr, v_ptr, ks_ptr, shift_ptr, j, rows, n_k, padded, offset, scale, D, BLOCK_N, CAUSAL, False, PERMUTED,
+            FP32_ACCUMULATE,
         )  # fmt: skip
     for j in range(clear, tl.cdiv(end, BLOCK_N)):
         acc, m, l = _block(
-            q, acc, m, l, k_ptr, v_ptr, ks_ptr, shift_ptr, j, rows, n_k, padded, offset, scale, D, BLOCK_N, CAUSAL, True, PERMUTED, APART,
+            q, acc, m, l, k_ptr, v_ptr, ks_ptr, shift_ptr, j, rows, n_k, padded, offset, scale, D, BLOCK_N, CAUSAL, True, PERMUTED,
+            FP32_ACCUMULATE,
         )  # fmt: skip
     l = tl.where(l == 0, 1.0, l)  # a row that saw no key; NaN stays
     o = acc * (tl.load(top_ptr + kv) / l)[:, None]
@@ -91,19 +93,22 @@ KERNELS = ("Hopper", "Triton")
 
 
 def forward(
-    x: Operands, causal: bool = False, causal_offset: int = 0, kernel: str | None = None, apart: bool = True
+    x: Operands, causal: bool = False, causal_offset: int = 0, kernel: str | None = None, fp32_accumulate: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(o [B, H, Nq, D] in the dtype of what was quantised, L [B, H, Nq] in float32); scale 1/√D.
 
     ``kernel``: 'Hopper' (Gluon; a Hopper GPU, D = 64 or 128, permuted operands, 16-bit O), 'Triton' (every mode), or the first that
     can. ``causal``: query i sees keys up to i + causal_offset; a query that sees none gets 0 and -inf. A head's V shares one range:
-    where its blocks differ by more than 2^16, weights on the small ones become 0. ``apart=False``, of the Triton kernel: P V of all
-    blocks is summed on the tensor cores, which lose small addends (lecture 12). Raises TypeError or ValueError before any launch.
+    where its blocks differ by more than 2^16, weights on the small ones become 0. With ``fp32_accumulate=False`` the Triton kernel
+    leaves the sum over blocks of P V to the tensor cores, which lose small addends (lecture 12). Raises TypeError or ValueError
+    before any launch.
     """
     check_operands(x)
-    checks.truth("apart", apart)
-    if not apart and kernel != "Triton":
-        raise ValueError(f"apart is {apart} and kernel {kernel!r}; only kernel='Triton' can sum all blocks at once")
+    checks.truth("fp32_accumulate", fp32_accumulate)
+    if not fp32_accumulate and kernel != "Triton":
+        raise ValueError(
+            f"fp32_accumulate is {fp32_accumulate} and kernel {kernel!r}; only kernel='Triton' can accumulate on the tensor cores"
+        )
     _check_call(x.dtype, x.q.values.shape[3], x.permuted, x.q.values.device, causal, causal_offset, kernel)
     (b, h, n_q, d), (h_k, n_k) = x.q.values.shape, (x.k.values.shape[1], x.n_k)
     o = torch.empty(b, h, n_q, d, dtype=x.dtype, device=x.q.values.device)
@@ -115,7 +120,7 @@ def forward(
         launch(
             forward_kernel, (triton.cdiv(n_q, block_m) * heads,), *x.q, *x.k, *x.v, o, L, group, n_q, n_k,
             x.v.values.shape[3], offset, scale, D=d, BLOCK_M=block_m, BLOCK_N=K_BLOCK, Q_BLOCK=Q_BLOCK, CAUSAL=causal,
-            PERMUTED=x.permuted, APART=apart, num_warps=8 if block_m == 128 else 4, num_stages=3,
+            PERMUTED=x.permuted, FP32_ACCUMULATE=fp32_accumulate, num_warps=8 if block_m == 128 else 4, num_stages=3,
         )  # fmt: skip
         return o, L
     tiles = triton.cdiv(n_q, 128) * heads

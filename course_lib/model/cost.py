@@ -259,7 +259,7 @@ def attention_operations(order: str, n: int, d_v: int, block_m: int, block_n: in
     return Operations(exp=scores + rows, divide=n, rescale=rows * (1 + d_v) + n * d_v)
 
 
-BACKWARD_ORDERS = ("keys outside", "queries outside", "two passes")
+BACKWARD_ORDERS = ("outer loop over K/V", "outer loop over Q", "two passes")
 
 
 def backward_traffic(
@@ -275,8 +275,8 @@ def backward_traffic(
     """The backward pass of flash attention, with D = rowsum(dO ∘ O) computed first, from O and dO (FA2's Algorithm 2, without
     the O_i that its inner loop loads and does not use).
 
-    'keys outside': dK and dV are written once, dQ is read and written in at least fp32 for each pair of blocks, and Q, dO,
-    L and D are read for each pair. 'queries outside': dQ is written once, dK and dV are read and written for each pair.
+    'outer loop over K/V': dK and dV are written once, dQ is read and written in at least fp32 for each pair of blocks, and Q, dO,
+    L and D are read for each pair. 'outer loop over Q': dQ is written once, dK and dV are read and written for each pair.
     'two passes': each gradient is written once, and what a pass streams is read for its own loop.
     """
     checks.one_of("order", order, BACKWARD_ORDERS)
@@ -287,17 +287,17 @@ def backward_traffic(
     key_rows, rows, _ = _visits(n, block_m, block_n, causal)
     reads = dict.fromkeys(("Q", "K", "V", "O", "dO", "L", "D"), 0) | {"O": n * d * e, "dO": n * d * e}
     writes = {"D": n * wide} | dict.fromkeys(("dQ", "dK", "dV"), n * d * e)
-    if order != "queries outside":
+    if order != "outer loop over Q":
         for name, size in (("K", n * d * e), ("V", n * d * e), ("Q", rows * d * e), ("dO", rows * d * e)):
             reads[name] += size
         reads["L"], reads["D"] = rows * wide, rows * wide
-    if order != "keys outside":
+    if order != "outer loop over K/V":
         for name, size in (("Q", n * d * e), ("dO", n * d * e), ("K", key_rows * d * e), ("V", key_rows * d * e)):
             reads[name] += size
         reads["L"], reads["D"] = reads["L"] + n * wide, reads["D"] + n * wide
-    if order == "keys outside":
+    if order == "outer loop over K/V":
         reads["dQ"] = writes["dQ"] = rows * d * wide
-    if order == "queries outside":
+    if order == "outer loop over Q":
         reads |= {"dK": key_rows * d * wide, "dV": key_rows * d * wide}
         writes |= {"dK": key_rows * d * wide, "dV": key_rows * d * wide}
     return Traffic(reads, writes)

@@ -1,9 +1,9 @@
 """A small event simulation of an attention kernel on one SM: who loads, who multiplies, who waits.
 
-One producer loads blocks of K and V into a ring of ``slots``. Consumer warpgroups take each block in turn:
+One producer loads blocks of K and V into a ring of ``buffers``. Consumer warpgroups take each block in turn:
 Q Kᵀ and P V on the SM's tensor cores, softmax on its CUDA cores. Durations are in any one unit. What it leaves out:
 limits on the CUDA cores, on memory bandwidth between SMs, and everything inside a product.
-K and V of a block share a slot. Source: FlashAttention-3 (arXiv 2407.08608), sections 3.1 and 3.2, after whose
+K and V of a block share a buffer. Source: FlashAttention-3 (arXiv 2407.08608), sections 3.1 and 3.2, after whose
 figures 1 and 2 the modes are named; its kernel uses ping-pong and overlap together.
 """
 
@@ -22,9 +22,9 @@ MOST_WORKERS = 2**20
 
 
 class Span(NamedTuple):
-    """One piece of work: lane 0 is the producer, lanes 1 … are consumers; kind is 'load', 'QK', 'softmax' or 'PV'."""
+    """One piece of work: warpgroup 0 is the producer, warpgroups 1 … are consumers; kind is 'load', 'QK', 'softmax' or 'PV'."""
 
-    lane: int
+    warpgroup: int
     kind: str
     block: int
     start: float
@@ -33,7 +33,7 @@ class Span(NamedTuple):
 
 @dataclass
 class _Task:
-    lane: int
+    warpgroup: int
     kind: str
     block: int
     left: float
@@ -45,7 +45,7 @@ class _Task:
 def simulate(
     blocks: int = 6,
     consumers: int = 2,
-    slots: int = 2,
+    buffers: int = 2,
     load: float = 2.0,
     qk: float = 2.0,
     softmax: float = 2.0,
@@ -57,10 +57,10 @@ def simulate(
     'none': warpgroups share the tensor cores, each waits for its own product, softmax, product. 'ping-pong': the tensor
     cores serve one warpgroup at a time; a turn is P V of a block and Q Kᵀ of the next, then the next warpgroup has its
     turn. 'two-stage overlap': within a warpgroup the next Q Kᵀ
-    goes before the last P V, and its softmax runs beside that P V. Both have two blocks in use, so slots is at least 2
+    goes before the last P V, and its softmax runs beside that P V. Both have two blocks in use, so buffers is at least 2
     there. Raises ValueError for an unknown mode, a number below its least, or more than MOST_WORK pieces of work.
     """
-    for name, count in (("blocks", blocks), ("consumers", consumers), ("slots", slots)):
+    for name, count in (("blocks", blocks), ("consumers", consumers), ("buffers", buffers)):
         checks.positive_int(name, count)
     for name, time in (("load", load), ("qk", qk), ("softmax", softmax), ("pv", pv)):
         checks.number(name, time, above=0)
@@ -74,38 +74,40 @@ def simulate(
             f"load, qk, softmax and pv are up to {max(load, qk, softmax, pv)}; pass durations whose sum is finite"
         )
     checks.one_of("mode", mode, MODES)
-    if slots < 2 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
-        raise ValueError(f"slots is 1; pass at least 2: with {mode} two blocks are in use at a time")
-    return _run(_tasks(blocks, consumers, slots, load, qk, softmax, pv, mode), exclusive=mode == "ping-pong")
+    if buffers < 2 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
+        raise ValueError(f"buffers is 1; pass at least 2: with {mode} two blocks are in use at a time")
+    return _run(_tasks(blocks, consumers, buffers, load, qk, softmax, pv, mode), exclusive=mode == "ping-pong")
 
 
 def _tasks(
-    blocks: int, consumers: int, slots: int, load: float, qk: float, softmax: float, pv: float, mode: str
+    blocks: int, consumers: int, buffers: int, load: float, qk: float, softmax: float, pv: float, mode: str
 ) -> list[_Task]:
-    """All work with what it waits for. A slot is free again when every consumer has used its block."""
+    """All work with what it waits for. A buffer is free again when every consumer has used its block."""
     tasks: list[_Task] = []
     loads: list[_Task] = []
-    products: dict[tuple[int, int], _Task] = {}
+    matmuls: dict[tuple[int, int], _Task] = {}
     for block in range(blocks):
-        needs = loads[-1:] + [products[lane, block - slots] for lane in range(1, consumers + 1) if block >= slots]
+        needs = loads[-1:] + [
+            matmuls[warpgroup, block - buffers] for warpgroup in range(1, consumers + 1) if block >= buffers
+        ]
         loads.append(_Task(0, "load", block, load, needs))
         tasks.append(loads[-1])
-        for lane in range(1, consumers + 1):
-            products[lane, block] = _Task(lane, "PV", block, pv, [])
-    for lane in range(1, consumers + 1):
-        scores = [_Task(lane, "QK", block, qk, [loads[block]]) for block in range(blocks)]
-        weights = [_Task(lane, "softmax", block, softmax, [scores[block]]) for block in range(blocks)]
+        for warpgroup in range(1, consumers + 1):
+            matmuls[warpgroup, block] = _Task(warpgroup, "PV", block, pv, [])
+    for warpgroup in range(1, consumers + 1):
+        scores = [_Task(warpgroup, "QK", block, qk, [loads[block]]) for block in range(blocks)]
+        weights = [_Task(warpgroup, "softmax", block, softmax, [scores[block]]) for block in range(blocks)]
         for block in range(blocks):
-            products[lane, block].needs += [weights[block]]
+            matmuls[warpgroup, block].needs += [weights[block]]
             if block:
                 weights[block].needs.append(weights[block - 1])
-                products[lane, block].needs.append(products[lane, block - 1])  # both add to the same O
+                matmuls[warpgroup, block].needs.append(matmuls[warpgroup, block - 1])  # both add to the same O
                 if mode == "two-stage overlap":  # Q Kᵀ goes first, then the last block's P V, beside which softmax runs
-                    scores[block].needs += [weights[block - 1]] + ([products[lane, block - 2]] if block > 1 else [])
-                    products[lane, block - 1].needs.append(scores[block])
+                    scores[block].needs += [weights[block - 1]] + ([matmuls[warpgroup, block - 2]] if block > 1 else [])
+                    matmuls[warpgroup, block - 1].needs.append(scores[block])
                 else:
-                    scores[block].needs.append(products[lane, block - 1])
-            tasks += [scores[block], weights[block], products[lane, block]]
+                    scores[block].needs.append(matmuls[warpgroup, block - 1])
+            tasks += [scores[block], weights[block], matmuls[warpgroup, block]]
     return tasks
 
 
@@ -136,13 +138,13 @@ def _run(tasks: list[_Task], exclusive: bool) -> list[Span]:
             if task.left <= nothing:
                 task.end = now
         running = [t for t in running if t.end is None]
-    spans = [Span(t.lane, t.kind, t.block, t.start or 0.0, t.end or 0.0) for t in tasks]
-    return sorted(spans, key=lambda s: (s.start, s.lane, s.end))
+    spans = [Span(t.warpgroup, t.kind, t.block, t.start or 0.0, t.end or 0.0) for t in tasks]
+    return sorted(spans, key=lambda s: (s.start, s.warpgroup, s.end))
 
 
 def _turn(task: _Task) -> tuple[int, int, int]:
     """The order of turns: P V of block j - 1 and Q Kᵀ of block j belong together, warpgroup after warpgroup."""
-    return (task.block + (task.kind == "PV"), task.lane, task.kind == "QK")
+    return (task.block + (task.kind == "PV"), task.warpgroup, task.kind == "QK")
 
 
 def idle_fraction(spans: list[Span]) -> float:

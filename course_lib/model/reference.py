@@ -26,7 +26,7 @@ def attention(
     q [Nq, d], k [Nk, d], v [Nk, dv] -> o [Nq, dv]; ``scale`` is 1/√d unless given. ``causal`` lets query i see the keys
     up to i, and needs Nq = Nk. Raises TypeError or ValueError for other arguments, and for infinities and NaN.
     """
-    *_, d, _ = checks.attention_inputs(q, k, v, sums=torch.float64)
+    *_, d, _ = checks.attention_inputs(q, k, v, accumulator=torch.float64)
     checks.causal_mask(causal)
     factor = 1 / math.sqrt(d) if scale is None else checks.number("scale", scale)
     q, k, v = (x.double() for x in (q, k, v))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from course_lib import checks
 
 IN_ALL = 65_536 // 128  # for each thread of a warpgroup that has the SM alone
-FEWEST, MOST, STEP = 24, 256, 8
+MIN_REGS, MAX_REGS, STEP = 24, 256, 8
 
 
 class Plan(NamedTuple):
@@ -22,7 +22,7 @@ class Plan(NamedTuple):
 
 def at_start(warpgroups: int) -> int:
     """What each thread has before anybody gives back: equal parts, rounded down to a multiple of 8, at most 256."""
-    return min(MOST, IN_ALL // checks.whole("warpgroups", warpgroups, 1, most=IN_ALL // FEWEST) // STEP * STEP)
+    return min(MAX_REGS, IN_ALL // checks.whole("warpgroups", warpgroups, 1, most=IN_ALL // MIN_REGS) // STEP * STEP)
 
 
 def plan(consumers: int, producer: int) -> Plan:
@@ -30,16 +30,16 @@ def plan(consumers: int, producer: int) -> Plan:
 
     Raises ValueError for a number of registers that ``setmaxnreg`` refuses.
     """
-    checks.whole("consumers", consumers, 1, most=IN_ALL // FEWEST - 1)
+    checks.whole("consumers", consumers, 1, most=IN_ALL // MIN_REGS - 1)
     checks.positive_int("producer", producer)
-    if producer % STEP or not FEWEST <= producer <= MOST:
+    if producer % STEP or not MIN_REGS <= producer <= MAX_REGS:
         raise ValueError(
-            f"producer is {checks.shown(producer)}; setmaxnreg takes multiples of {STEP} from {FEWEST} to {MOST}"
+            f"producer is {checks.shown(producer)}; setmaxnreg takes multiples of {STEP} from {MIN_REGS} to {MAX_REGS}"
         )
     pool = at_start(consumers + 1) * (consumers + 1)
-    most = min(MOST, (pool - producer) // consumers // STEP * STEP)
-    if most < FEWEST:
-        raise ValueError(f"producer is {producer}; that leaves {consumers} consumers fewer than {FEWEST} each")
+    most = min(MAX_REGS, (pool - producer) // consumers // STEP * STEP)
+    if most < MIN_REGS:
+        raise ValueError(f"producer is {producer}; that leaves {consumers} consumers fewer than {MIN_REGS} each")
     return Plan(producer, most)
 
 
@@ -60,7 +60,7 @@ def tiles(d: int, block_n: int = 128, in_flight: int = 2, rows: int = 64) -> dic
     return need
 
 
-def programs_an_sm(threads: int, registers: int, shared_bytes: int, shared_kib_per_sm: float) -> dict[str, int]:
+def resident_programs(threads: int, registers: int, shared_bytes: int, shared_kib_per_sm: float) -> dict[str, int]:
     """How many programs fit on an SM at a time by its registers, and by its shared memory; the least decides.
 
     A thread's registers are given out in eights; of shared memory each program takes 1 KiB more than it asks for (CUDA
@@ -69,7 +69,7 @@ def programs_an_sm(threads: int, registers: int, shared_bytes: int, shared_kib_p
     checks.whole("threads", threads, 1, most=1024)
     checks.whole("shared_bytes", shared_bytes, 0)
     checks.number("shared_kib_per_sm", shared_kib_per_sm, least=0)
-    each = -(-checks.whole("registers", registers, 1, most=MOST) // STEP) * STEP
+    each = -(-checks.whole("registers", registers, 1, most=MAX_REGS) // STEP) * STEP
     return {
         "registers": 128 * IN_ALL // (each * threads),
         "shared": int(shared_kib_per_sm * 1024) // (shared_bytes + 1024),

@@ -17,13 +17,13 @@ def rounded_attention(
     inputs: str = "fp32",
     scores: str = "fp32",
     weights: str = "fp32",
-    sums: str = "fp32",
+    accumulator: str = "fp32",
     toward_zero: bool = False,
 ) -> torch.Tensor:
     """The online softmax over blocks of keys, [Nq, d] and [Nk, d] in float32 -> [Nq, d] in float32.
 
     ``inputs``: the format of Q, K and V; ``scores``: of Q Kᵀ, as a kernel that stores it would round it; ``weights``: of P
-    before the product with V; ``sums``: of l and the accumulator after every block. Everything else is float32.
+    before the matmul with V; ``accumulator``: of l and O after every block. Everything else is float32.
     ``toward_zero`` cuts bits off where inputs and weights are rounded, as tensor cores do that are given fp32 numbers.
     Raises ValueError for unknown formats, infinities, NaN and shapes that do not match, TypeError for another dtype.
     """
@@ -31,7 +31,7 @@ def rounded_attention(
     if q.dtype != torch.float32:
         raise TypeError(f"q, k and v are {q.dtype}; pass float32, for example q.float()")
     checks.positive_int("block", block)
-    for stage, name in (("inputs", inputs), ("scores", scores), ("weights", weights), ("sums", sums)):
+    for stage, name in (("inputs", inputs), ("scores", scores), ("weights", weights), ("accumulator", accumulator)):
         checks.one_of(stage, name, list(FORMATS))
     checks.truth("toward_zero", toward_zero)
     q, k, v = (rounded(x, inputs, toward_zero) for x in (q, k, v))
@@ -41,7 +41,7 @@ def rounded_attention(
         s = rounded(q @ k[start : start + block].T, scores) / math.sqrt(d)
         m_new = torch.maximum(m, s.amax(dim=1, keepdim=True))
         p, correction = torch.exp(s - m_new), torch.exp(m - m_new)
-        l = rounded(l * correction + p.sum(dim=1, keepdim=True), sums)
-        acc = rounded(acc * correction + rounded(p, weights, toward_zero) @ v[start : start + block], sums)
+        l = rounded(l * correction + p.sum(dim=1, keepdim=True), accumulator)
+        acc = rounded(acc * correction + rounded(p, weights, toward_zero) @ v[start : start + block], accumulator)
         m = m_new
     return acc / l

@@ -14,7 +14,7 @@ from course_lib.plots.ladder import ladder_lines
 from course_lib.plots.low_precision import butterfly, error_bands, kept, row_bars, share_bars, ways
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
 from course_lib.plots.softmax import key_blocks, online_step
-from course_lib.plots.speed import chain, climb, curves, grouped_bars, lanes, lines, time_bars
+from course_lib.plots.speed import chain, climb, curves, grouped_bars, lines, time_bars, timeline
 
 __all__ = [
     "butterfly",
@@ -28,7 +28,6 @@ __all__ = [
     "kept",
     "key_blocks",
     "ladder_lines",
-    "lanes",
     "levels",
     "lines",
     "matrix_shapes",
@@ -44,6 +43,7 @@ __all__ = [
     "stage_lines",
     "tile_budget",
     "time_bars",
+    "timeline",
     "trace",
     "traffic_bars",
     "warp_split",

@@ -49,7 +49,7 @@ def neighbours(axes: Sequence[Axes], x: float, name: str) -> None:
 
 def stage_lines(ax: Axes, lengths: Sequence[int], series: Mapping[str, Sequence[float]], ylabel: str) -> Axes:
     """The error that rounding one stage of attention brings, over N; one line for each stage."""
-    looks = {"inputs": (BLACK, "s"), "scores": (RED, "^"), "weights": (PURPLE, "o"), "sums": (GREEN, "D")}
+    looks = {"inputs": (BLACK, "s"), "scores": (RED, "^"), "weights": (PURPLE, "o"), "accumulator": (GREEN, "D")}
     checks.floats("lengths", lengths, above=0)
     for name, values in checks.entries("series", series).items():
         checks.floats(f"series[{name!r}]", values, length=len(lengths), least=0, gaps=True)

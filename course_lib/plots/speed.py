@@ -157,22 +157,22 @@ def climb(
     )
 
 
-def lanes(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
-    """A simulated pipeline: a lane for the producer, for each consumer and for the tensor cores, a bar for each piece of work.
+def timeline(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
+    """A simulated pipeline: a row for the producer, for each consumer and for the tensor cores, a bar for each piece of work.
 
-    Two pieces of one consumer that run at once have half a lane each; on the tensor cores each consumer has its part.
+    Two pieces of one consumer that run at once have half a row each; on the tensor cores each consumer has its part.
     """
     for i, span in enumerate(checks.several("spans", spans, most=MOST_WORK)):
         checks.instance(f"spans[{i}]", span, Span, "one of pipeline.simulate()")
     if not 0 <= checks.number("idle", idle) <= 1:
         raise ValueError(f"idle is {idle}; pass a share from 0 to 1")
-    seen, consumers = set(), max(span.lane for span in spans)
+    seen, consumers = set(), max(span.warpgroup for span in spans)
     for span in spans:
-        others = (s for s in spans if s is not span and s.lane == span.lane)
+        others = (s for s in spans if s is not span and s.warpgroup == span.warpgroup)
         beside = any(s.start < span.end - 1e-9 and span.start < s.end - 1e-9 for s in others)
-        boxes = [(span.lane - 0.4 + 0.4 * (beside and span.kind == "softmax"), 0.4 if beside else 0.8)]
+        boxes = [(span.warpgroup - 0.4 + 0.4 * (beside and span.kind == "softmax"), 0.4 if beside else 0.8)]
         if span.kind in TENSOR:
-            boxes.append((consumers + 0.6 + 0.8 * (span.lane - 1) / consumers, 0.8 / consumers))
+            boxes.append((consumers + 0.6 + 0.8 * (span.warpgroup - 1) / consumers, 0.8 / consumers))
         for top, height in boxes:
             ax.barh(top, span.end - span.start, left=span.start, height=height, align="edge", color=WORK[span.kind],
                     edgecolor="white", label=None if span.kind in seen else span.kind)  # fmt: skip

@@ -13,7 +13,7 @@ import torch
 from course_lib.attention import attention
 from course_lib.instruments import measure
 from course_lib.instruments.peers import FUSED, fused, plain_attention
-from course_lib.kernels.hopper import RUNGS, THREE_PRODUCTS, Rung, forward
+from course_lib.kernels.hopper import RUNGS, THREE_MATMULS, Rung, forward
 from course_lib.recordings.training import HIDDEN, TOKENS
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16_384)
@@ -43,13 +43,13 @@ def _launch_once(rung: Rung, d: int, causal: bool) -> None:
 
 
 def forward_ladder() -> list[dict[str, Any]]:
-    """bf16, 16,384 tokens of 2,048 numbers, N = 512 … 16k: every rung, three products, attention(), cuDNN, FA2 and plain torch, in turns.
+    """bf16, 16,384 tokens of 2,048 numbers, N = 512 … 16k: every rung, three matmuls, attention(), cuDNN, FA2, plain torch.
 
     Each answer is held against float64 first, in the first and the last head: its rms error is at most plain torch's, for a
     fused kernel does not round S and P to bf16 in memory. Raises RuntimeError where one is not.
     """
     shapes = list(itertools.product((64, 128), (False, True), LENGTHS))
-    _compile_together(itertools.product((*RUNGS.values(), THREE_PRODUCTS), (64, 128), (False, True)))
+    _compile_together(itertools.product((*RUNGS.values(), THREE_MATMULS), (64, 128), (False, True)))
     rows = []
     for d, causal, n in measure.progress(shapes, "d, causal, N"):
         q, k, v = _inputs(d, n)
@@ -57,7 +57,7 @@ def forward_ladder() -> list[dict[str, Any]]:
             "standard": partial(plain_attention, q, k, v, causal),
             **{name: partial(fused, name, q, k, v, causal) for name in FUSED},
             **{name: partial(forward, name, q, k, v, causal) for name in RUNGS},
-            THREE_PRODUCTS.name: partial(forward, THREE_PRODUCTS, q, k, v, causal),
+            THREE_MATMULS.name: partial(forward, THREE_MATMULS, q, k, v, causal),
             "attention()": partial(attention, q, k, v, causal=causal),
         }
         a, b, c = (torch.stack([x[0, 0], x[-1, -1]]) for x in (q, k, v))
@@ -72,7 +72,7 @@ def forward_ladder() -> list[dict[str, Any]]:
             del output, o
             if rms[name] > measure.rms_error(usual, oracle):
                 raise RuntimeError(f"{name} is wrong at d = {d}, causal = {causal}, N = {n}: rms error {rms[name]:.1e}")
-        for name, time in measure.seconds_in_turns(calls).items():
+        for name, time in measure.seconds_interleaved(calls).items():
             row = {"algorithm": name, "d": d, "causal": causal, "n": n, "seconds": time.median, "quarter": time.quarter}
             row |= {"three_quarters": time.three_quarters, "tflops": round(_rate(n, causal, time.median), 1)}
             row |= {"max_error": errors[name], "plain_error": plain}
@@ -89,7 +89,7 @@ def forward_blocks() -> list[dict[str, Any]]:
         (name, tiling): RUNGS[name]._replace(
             blocks=(tiling[:2],) * 2, num_warps=(tiling[2],) * 2, num_stages=(tiling[3],) * 2
         )
-        for name in ("tuned", "split", "TMA")
+        for name in ("tuned", "causal block skipping", "TMA")
         for tiling in tilings
     }
     _compile_together(itertools.product(rungs.values(), (64, 128), (False, True)))
@@ -109,7 +109,7 @@ def forward_blocks() -> list[dict[str, Any]]:
             if error > allowed:
                 raise RuntimeError(f"{name} is wrong with {tiling}, d = {d}, causal = {causal}: rms error {error:.1e}")
             calls[str((name, *tiling))] = call
-        times = measure.seconds_in_turns(calls, rounds=5, turn=2e-3)
+        times = measure.seconds_interleaved(calls, rounds=5, burst=2e-3)
         for name, (block_m, block_n, warps, stages) in rungs:
             key = str((name, block_m, block_n, warps, stages))
             row = {"algorithm": name, "d": d, "causal": causal, "n": n, "block_m": block_m, "block_n": block_n}
@@ -125,9 +125,15 @@ def ring() -> list[dict[str, Any]]:
     programs = torch.cuda.get_device_properties("cuda").multi_processor_count
     x = torch.randn(programs * 64 * 960, 64, device="cuda", dtype=torch.float16)
     oracle, rows = x.double().sum(0), []
-    for slots in measure.progress((1, 2, 3, 4, 6, 8, 12, 16, 24), "slots"):
-        error = measure.max_error(ring_sums(x, slots), oracle)
-        time = measure.seconds(partial(ring_sums, x, slots), repeats=15, graph=True).median
-        row = {"slots": slots, "tile_bytes": 64 * 64 * 2, "programs": programs, "bytes": x.numel() * 2, "seconds": time}
+    for buffers in measure.progress((1, 2, 3, 4, 6, 8, 12, 16, 24), "buffers"):
+        error = measure.max_error(ring_sums(x, buffers), oracle)
+        time = measure.seconds(partial(ring_sums, x, buffers), repeats=15, graph=True).median
+        row = {
+            "buffers": buffers,
+            "tile_bytes": 64 * 64 * 2,
+            "programs": programs,
+            "bytes": x.numel() * 2,
+            "seconds": time,
+        }
         rows.append(row | {"gb_per_s": round(x.numel() * 2 / time / 1e9, 1), "max_error": error})
     return rows

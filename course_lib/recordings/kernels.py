@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib.instruments import measure
-from course_lib.instruments.peers import chosen, plain_attention, sdpa
+from course_lib.instruments.peers import plain_attention, sdpa, sdpa_backend
 from course_lib.model import reference
 
 
@@ -132,9 +132,9 @@ def loop_orders() -> list[dict[str, Any]]:
 
     ours: dict[str, Callable[..., Any]] = {
         "V1": flash_v1,
-        "V1, split": partial(flash_v1, split=None),
+        "V1, parallel": partial(flash_v1, split=None),
         "running": flash_running,
-        "V2, one program": partial(flash_v2, split=1),
+        "V2, one per head": partial(flash_v2, split=1),
         "V2": flash_v2,
     }
     versions: dict[tuple[str, int], Callable[..., Any]] = {
@@ -163,9 +163,9 @@ def loop_orders_counters() -> list[dict[str, Any]]:
     """
     from course_lib.instruments.counters import counters
 
-    stages = {"standard": 0, "V1": 3, "V1, split": 3, "running": 3, "V2": 3}
+    stages = {"standard": 0, "V1": 3, "V1, parallel": 3, "running": 3, "V2": 3}
     todo = [(heads, n, case, s) for heads, n in LOOP_ORDER_SHAPES[3:] for case, s in stages.items()]
-    todo += [(heads, n, case, 1) for heads, n in LOOP_ORDER_SHAPES[3:] for case in ("V1", "V1, split", "V2")]
+    todo += [(heads, n, case, 1) for heads, n in LOOP_ORDER_SHAPES[3:] for case in ("V1", "V1, parallel", "V2")]
     return [
         {"algorithm": case, "heads": heads, "n": n, "num_stages": s, **row}
         for heads, n, case, s in measure.progress(todo, "ncu")
@@ -185,7 +185,7 @@ def sdpa_choice() -> list[dict[str, Any]]:
             torch.randn(shape, device="cuda", dtype=getattr(torch, dtype), requires_grad=trained) for _ in range(3)
         )
         row = {"dtype": dtype, **dict(zip(("batch", "heads", "n", "d"), shape, strict=True)), "causal": trained}
-        rows.append(row | {"gradient": trained, **chosen(q, k, v, causal=trained)})
+        rows.append(row | {"gradient": trained, **sdpa_backend(q, k, v, causal=trained)})
     return rows
 
 

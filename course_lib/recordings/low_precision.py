@@ -17,7 +17,7 @@ from course_lib.recordings.training import HIDDEN, TOKENS
 
 
 def eight_bit_speed() -> list[dict[str, Any]]:
-    """bf16 and e4m3, 16,384 tokens of 2,048 numbers, N = 1,024 … 16k, in turns: seconds, TFLOP/s, rms error relative to O's.
+    """bf16 and e4m3, 16,384 tokens of 2,048 numbers, N = 1,024 … 16k, interleaved: seconds, TFLOP/s, rms error relative to O's.
 
     '8 bits' is the kernel on operands that are there; '… from 16 bits' rotates and quantises first. TFLOP/s as the papers count.
     Raises RuntimeError where an error is not that of its format.
@@ -38,7 +38,7 @@ def eight_bit_speed() -> list[dict[str, Any]]:
             "8 bits, from 16 bits": partial(eight_bit.attention, q, k, v, sign, causal),
             "8 bits, Triton": partial(eight_bit.forward, x, causal, kernel="Triton"),
             "8 bits, Triton, keys in order": partial(eight_bit.forward, in_order, causal, kernel="Triton"),
-            "8 bits, Triton, one sum": partial(eight_bit.forward, x, causal, kernel="Triton", apart=False),
+            "8 bits, Triton, one sum": partial(eight_bit.forward, x, causal, kernel="Triton", fp32_accumulate=False),
         }
         a, b, c = (torch.stack([y[0, 0], y[-1, -1]]).double() for y in (q, k, v))
         exact = plain_attention(a, b, c, causal)
@@ -49,7 +49,7 @@ def eight_bit_speed() -> list[dict[str, Any]]:
             errors[name] = measure.rms_error(o, exact) / float(exact.square().mean().sqrt())
             if errors[name] > (0.04 if "8 bits" in name else 0.005) and "one sum" not in name:
                 raise RuntimeError(f"{name} is wrong at d = {d}, causal = {causal}, N = {n}: {errors[name]:.1e}")
-        for name, time in measure.seconds_in_turns(calls).items():
+        for name, time in measure.seconds_interleaved(calls).items():
             row = {"algorithm": name, "d": d, "causal": causal, "n": n, "seconds": time.median, "quarter": time.quarter}
             row |= {"three_quarters": time.three_quarters, "relative_rms_error": errors[name]}
             flops = 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1)
@@ -122,17 +122,17 @@ def eight_bit_sums() -> list[dict[str, Any]]:
 
 
 def eight_bit_long_rows() -> list[dict[str, Any]]:
-    """O over what it should be, all weights equal and V = 0.875, one head, d = 128: the blocks of P V summed apart or not."""
+    """O over what it should be, all weights equal and V = 0.875, one head, d = 128: P V accumulated in fp32 or on the tensor cores."""
     rows, d = [], 128
     for n in measure.progress([2**p for p in range(10, 17)], "N"):
         q, v = torch.zeros(1, 1, 128, d, device="cuda").half(), torch.full((1, 1, n, d), 0.875, device="cuda").half()
         x = operands.quantise(q, torch.ones_like(v), v)
-        for sums, o in (
-            ("Hopper, blocks apart", eight_bit.forward(x, kernel="Hopper")[0]),
-            ("Triton, blocks apart", eight_bit.forward(x, kernel="Triton")[0]),
-            ("Triton, all on tensor cores", eight_bit.forward(x, kernel="Triton", apart=False)[0]),
+        for accumulator, o in (
+            ("Hopper, fp32", eight_bit.forward(x, kernel="Hopper")[0]),
+            ("Triton, fp32", eight_bit.forward(x, kernel="Triton")[0]),
+            ("Triton, tensor cores", eight_bit.forward(x, kernel="Triton", fp32_accumulate=False)[0]),
         ):
-            rows.append({"sums": sums, "n": n, "ratio": round(float(o.double().mean()) / 0.875, 4)})
+            rows.append({"accumulator": accumulator, "n": n, "ratio": round(float(o.double().mean()) / 0.875, 4)})
     return rows
 
 

@@ -46,7 +46,7 @@ def _errors(
 
 
 def attention_speed() -> list[dict[str, Any]]:
-    """bf16, 16,384 tokens of 2,048 numbers, N = 1k, 4k, 16k: seconds forward and backward in turns, TFLOP/s, and errors.
+    """bf16, 16,384 tokens of 2,048 numbers, N = 1k, 4k, 16k: seconds forward and backward, interleaved, TFLOP/s, and errors.
 
     FLOPs as the papers count them: 4 N² d a head, half of it under a causal mask, 2.5 times as much backward.
     """
@@ -64,7 +64,7 @@ def attention_speed() -> list[dict[str, Any]]:
         errors = {name: _errors(attend, oracle, tensors, do, causal) for name, attend in versions.items()}
         forward = {name: partial(attend, *tensors, causal) for name, attend in versions.items()}
         backward = {name: _backward(attend, tensors, do, causal) for name, attend in versions.items()}
-        seconds = measure.seconds_in_turns(forward), measure.seconds_in_turns(backward, graph=False)
+        seconds = measure.seconds_interleaved(forward), measure.seconds_interleaved(backward, graph=False)
         flops = 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1)
         for name in versions:
             there, back = (times[name].median for times in seconds)
@@ -100,7 +100,7 @@ def training_run() -> list[dict[str, Any]]:
     rows = []
     for name, attend in versions.items():
         run = gpt.train(
-            partial(_causal, attend), text, steps=600, batch=16, length=2048, width=768, heads=12, layers=6, rate=6e-4,
+            partial(_causal, attend), text, steps=600, batch=16, length=2048, width=768, heads=12, layers=6, lr=6e-4,
             device="cuda", dtype=torch.bfloat16, compiled=True,
         )  # fmt: skip
         for step, (loss, seconds) in enumerate(zip(*run, strict=True)):

@@ -53,19 +53,19 @@ ALGORITHM = {
     "Online": BLUE,
     "FA2": GREY,
     "cuDNN": BLACK,
-    "keys outside": SKY,
-    "queries outside": ORANGE,
+    "outer loop over K/V": SKY,
+    "outer loop over Q": ORANGE,
     "two passes": BLUE,
     # the ladder of lecture 10: by pointers, by descriptors, by specialised warps
     "exp2": BLUE,
     "tuned": BLUE,
-    "split": BLUE,
+    "causal block skipping": BLUE,
     "TMA": SKY,
     "persistent": SKY,
     "specialised": GREEN,
     "overlap": GREEN,
     "ping-pong": GREEN,
-    "three products": PURPLE,
+    "three matmuls": PURPLE,
     "ring": BLUE,
     "fixed order": ORANGE,
     "queue": BLUE,
@@ -135,7 +135,7 @@ WORK = {"load": GREY, "QK": BLUE, "softmax": ORANGE, "PV": GREEN}  # what a warp
 
 
 def colour(name: str) -> str:
-    """The colour of an algorithm or a number format, the same throughout the course; 'V1, split' is V1, 'fp16 (cut)' fp16."""
+    """The colour of an algorithm or a number format, the same throughout the course; 'V1, parallel' is V1, 'fp16 (cut)' fp16."""
     key = checks.text("name", name).split(",")[0].split(" (")[0]
     return ALGORITHM.get(key) or FORMAT.get(key) or GREY
 

@@ -18,13 +18,13 @@ class PipelineTimeline(Clickable):
 
     def __init__(self, **start: Any):
         defaults: dict[str, Any] = {
-            "blocks": 6, "consumers": 2, "slots": 2, "load": 2.0, "qk": 2.0, "softmax": 2.0, "pv": 2.0, "mode": "none",
+            "blocks": 6, "consumers": 2, "buffers": 2, "load": 2.0, "qk": 2.0, "softmax": 2.0, "pv": 2.0, "mode": "none",
         }  # fmt: skip
         if unknown := set(start) - set(defaults):
             raise TypeError(f"no argument named {sorted(unknown)[0]!r}; choose from {', '.join(defaults)}")
         values = defaults | start
         spans = pipeline.simulate(**values)
-        still, _ = style.render(plots.lanes, spans, pipeline.idle_fraction(spans), size=(10.5, 3.6))
+        still, _ = style.render(plots.timeline, spans, pipeline.idle_fraction(spans), size=(10.5, 3.6))
         data = {"start": values, "modes": list(pipeline.MODES), "colors": style.WORK}
         super().__init__(
             data, still, f"a producer and {values['consumers']} consumers over time; overlap: {values['mode']}"

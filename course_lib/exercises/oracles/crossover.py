@@ -47,11 +47,11 @@ def _crossover(old, new, bug):
         return 1 if more + new[1] < old[1] else _crossover(old, new, "")
     if saved < 0 or (saved == 0 and more >= 0):
         return None
-    if saved == 0 or (more < 0 and bug != "no case apart"):
+    if saved == 0 or (more < 0 and bug != "no special case"):
         return 0 if bug == "zero" else 1
     root = math.sqrt(abs(more) / saved)
     found = {
-        "ties": max(1, math.ceil(root)), "no root": more // saved + 1, "no case apart": math.isqrt(abs(more) // saved) + 1,
+        "ties": max(1, math.ceil(root)), "no root": more // saved + 1, "no special case": math.isqrt(abs(more) // saved) + 1,
         "not one more": math.isqrt(more // saved) if more > 0 else 1, "floats": math.floor(root) + 1,
     }.get(bug, math.isqrt(abs(more) // saved) + 1)  # fmt: skip
     return None if bug == "limited" and found > 100_000 else found
@@ -64,7 +64,7 @@ WRONG = variants(
         "if one is missing: at isqrt(more // saved) new is not yet faster": "not one more",
         "without the square root: the savings grow as N², not as N": "no root",
         "if you return the first length at which new is faster: on longer ones it may lose again": "first win",
-        "if a new rung with the cheaper call gets no case of its own: it is ahead from N = 1 on": "no case apart",
+        "if a new rung with the cheaper call gets no case of its own: it is ahead from N = 1 on": "no special case",
         "if a new rung that is always faster gets 0: the smallest length is 1": "zero",
         "if floats are used: the quotient is rounded to a whole square, and its root is one length off": "floats",
         "if lengths are tried up to a limit only": "limited",

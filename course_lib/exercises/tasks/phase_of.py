@@ -1,18 +1,18 @@
-"""Lecture 10: slots and phases of a ring."""
+"""Lecture 10: buffers and phases of a ring."""
 
 from course_lib.exercises.base import Exercise
 
 ASKED = r"""
-With two slots, tile 3 lies in slot 1. The consumer waits there for phase 1 of *full*, the producer for phase 0 of *empty*: both go round
-for the second time. Write this for tile `n` (counted from 0) of a ring with `slots` slots. *full* and *empty* each complete one phase for
-each tile of their slot; phases are numbered 0, 1, 0, 1, … Of a fresh barrier phase 1 counts as complete, so the producer need not wait
-for a slot that nobody has used. Return three ints: the slot, the phase of *full* that the consumer waits for, the phase of *empty* that
-the producer waits for.
+With two buffers, tile 3 lies in buffer 1. The consumer waits there for phase 1 of *full*, the producer for phase 0 of *empty*: both go
+round for the second time. Write this for tile `n` (counted from 0) of a ring of `buffers`. *full* and *empty* each complete one phase
+for each tile of their buffer; phases are numbered 0, 1, 0, 1, … Of a fresh barrier phase 1 counts as complete, so the producer need not
+wait for a buffer that nobody has used. Return three ints: the buffer, the phase of *full* that the consumer waits for, the phase of
+*empty* that the producer waits for.
 """
 
 STUB = '''
-def phase_of(n: int, slots: int) -> tuple[int, int, int]:
-    """(slot, phase of full, phase of empty) for tile n of a ring."""
+def phase_of(n: int, buffers: int) -> tuple[int, int, int]:
+    """(buffer, phase of full, phase of empty) for tile n of a ring."""
     ...
 '''
 
@@ -20,16 +20,16 @@ def phase_of(n: int, slots: int) -> tuple[int, int, int]:
 EXERCISE = Exercise(
     name="phase_of",
     lecture="10",
-    title="slots and phases of a ring",
+    title="buffers and phases of a ring",
     level=1,
     minutes=5,
     asked=ASKED,
     stub=STUB,
-    parts=("slot", "phase of full", "phase of empty"),
+    parts=("buffer", "phase of full", "phase of empty"),
     hints=(
-        "Tiles 0, 1, 2, … take the slots in turn and begin again. How often has its slot been used before tile n comes?",
-        "The slot is n mod slots, and it was used n div slots times before. The consumer waits for 0 the first time, 1 the second, "
+        "Tiles 0, 1, 2, … take the buffers in turn and begin again. How often has its buffer been used before tile n comes?",
+        "The buffer is n mod buffers, and it was used n div buffers times before. The consumer waits for 0 the first time, 1 the second, "
         "0 the third.",
-        "r = n // slots. The consumer waits for r mod 2. The producer waits for the use before: the opposite phase.",
+        "r = n // buffers. The consumer waits for r mod 2. The producer waits for the use before: the opposite phase.",
     ),
 )

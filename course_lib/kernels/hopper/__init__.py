@@ -17,12 +17,12 @@ from course_lib.kernels.hopper.launching import (
     launch_specialised,
     refusal,
 )
-from course_lib.kernels.hopper.rungs import RUNGS, THREE_PRODUCTS, Rung, Tiling, best, too_small
+from course_lib.kernels.hopper.rungs import RUNGS, THREE_MATMULS, Rung, Tiling, best, too_small
 
 __all__ = [
     "BACKWARD_TILINGS",
     "RUNGS",
-    "THREE_PRODUCTS",
+    "THREE_MATMULS",
     "Rung",
     "Tiling",
     "backward_refusal",

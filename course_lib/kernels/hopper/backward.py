@@ -270,7 +270,7 @@ def _consumer(
 @gluon.jit(do_not_specialize=["heads", "per_batch", "group", "at_once", "n_q", "n_k", "offset"])
 def backward_kernel(
     q_desc, L_desc, do_desc, delta_desc, k_desc, v_desc, dk_desc, dv_desc, dq_ptr, counter_ptr, heads, per_batch, group,
-    at_once, n_q, n_k, offset, scale_log2, scale, BLOCK_D: gl.constexpr, BLOCK_M: gl.constexpr, SLOTS: gl.constexpr,
+    at_once, n_q, n_k, offset, scale_log2, scale, BLOCK_D: gl.constexpr, BLOCK_M: gl.constexpr, BUFFERS: gl.constexpr,
     FOLDED: gl.constexpr, GROUPED: gl.constexpr,
 ):  # fmt: skip
     """A persistent program: tiles of 128 keys of a head of k and v, the next one from a counter in memory (0 at the start).
@@ -282,7 +282,7 @@ def backward_kernel(
     """
     blocks = gl.cdiv(n_k, TILE)
     k_ring, v_ring = make_ring(k_desc, 2, 2), make_ring(v_desc, 2, 1)
-    ring = make_query_ring(q_desc, L_desc, SLOTS)
+    ring = make_query_ring(q_desc, L_desc, BUFFERS)
     ds = gl.allocate_shared_memory(q_desc.dtype, [4, KEYS, BLOCK_M], gl.NVMMASharedLayout(128, 16, 2))
     out = gl.allocate_shared_memory(q_desc.dtype, [4, 1, 1, KEYS, BLOCK_D], dk_desc.layout)
     written, read = barriers(1, 2), barriers(1, 2)

@@ -18,7 +18,7 @@ class BackwardTiling(NamedTuple):
     """Queries a block, buffers for blocks of queries, and whether S and dP start from -L / scale and -delta."""
 
     block_m: int
-    slots: int
+    buffers: int
     folded: bool
 
 
@@ -60,13 +60,13 @@ def before_kernel(
 
 @triton.jit(do_not_specialize=LENGTHS)
 def after_kernel(
-    sums_ptr, dq_ptr, n_q, scale, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr
+    dq_acc_ptr, dq_ptr, n_q, scale, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr
 ):  # fmt: skip
     """What one consumer added to dQ of a block of queries, from the order of its registers to rows, scaled, in q's dtype."""
     COLS: tl.constexpr = BLOCK_M * BLOCK_D // 128
     steps = tl.cdiv(n_q, BLOCK_M)
     block, me = tl.program_id(0) // 2, tl.program_id(0) % 2
-    x = tl.load(sums_ptr + tl.program_id(0).to(tl.int64) * (64 * COLS) + tl.arange(0, 64 * COLS)) * scale
+    x = tl.load(dq_acc_ptr + tl.program_id(0).to(tl.int64) * (64 * COLS) + tl.arange(0, 64 * COLS)) * scale
     x = x.to(dq_ptr.dtype.element_ty)
     x = x.reshape([COLS // 8, 4, 8, 4, 2, 2]).permute((1, 4, 2, 0, 3, 5)).reshape([64, COLS])
     rows, cols = block % steps * BLOCK_M + tl.arange(0, 64), tl.arange(0, COLS)
@@ -105,9 +105,9 @@ def launch_backward(
     if not rows_aligned(do) or do.stride(2) >= 2**24:  # so that offsets within a block fit 32 bits
         do = torch.empty_like(do, memory_format=torch.contiguous_format).copy_(do)
     offset = max(-n_q, min(offset, n_k)) if causal else n_k  # from n_k on, every query sees all keys
-    L_out, delta, sums, counter = launch_before(o, L, do, dL, scale)
-    dk, dv = launch_matmuls(q, k, v, do, L_out, delta, sums, counter, offset, scale)
-    return launch_after(sums, q, scale), dk, dv
+    L_out, delta, dq_acc, counter = launch_before(o, L, do, dL, scale)
+    dk, dv = launch_matmuls(q, k, v, do, L_out, delta, dq_acc, counter, offset, scale)
+    return launch_after(dq_acc, q, scale), dk, dv
 
 
 def _tiling(d: int) -> tuple[int, BackwardTiling]:
@@ -117,25 +117,25 @@ def _tiling(d: int) -> tuple[int, BackwardTiling]:
 def launch_before(
     o: torch.Tensor, L: torch.Tensor, do: torch.Tensor, dL: torch.Tensor | None, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(L, delta, sums for dQ, counter of tiles), as ``launch_matmuls`` takes them, each head padded to whole blocks."""
+    """(L, delta, accumulator of dQ, counter of tiles), as ``launch_matmuls`` takes them, each head padded to whole blocks."""
     (b, h, n_q, d), (block_d, tiling) = o.shape, _tiling(o.shape[3])
     rows = b * h * _cdiv(n_q, tiling.block_m) * tiling.block_m
     L_out, delta = (o.new_empty(rows, dtype=torch.float32) for _ in range(2))
-    sums, counter = o.new_empty(rows, block_d, dtype=torch.float32), o.new_empty(1, dtype=torch.int32)
+    dq_acc, counter = o.new_empty(rows, block_d, dtype=torch.float32), o.new_empty(1, dtype=torch.int32)
     L_factor, delta_factor = (-1 / scale, -1.0) if tiling.folded else (math.log2(math.e), 1.0)
     unit, strides = strides_in_units(o, do)
     launch(
-        before_kernel, (rows // 64,), o, do, L, L if dL is None else dL.contiguous(), L_out, delta, sums, counter, *strides, h,
+        before_kernel, (rows // 64,), o, do, L, L if dL is None else dL.contiguous(), L_out, delta, dq_acc, counter, *strides, h,
         n_q, L_factor, delta_factor, D=d, BLOCK_D=block_d, BLOCK_M=tiling.block_m, UNIT=unit, OF_L=dL is not None, num_warps=4,
     )  # fmt: skip
-    return L_out, delta, sums, counter
+    return L_out, delta, dq_acc, counter
 
 
-def launch_after(sums: torch.Tensor, q: torch.Tensor, scale: float) -> torch.Tensor:
-    """dq like q, from the sums that ``launch_matmuls`` has made."""
+def launch_after(dq_acc: torch.Tensor, q: torch.Tensor, scale: float) -> torch.Tensor:
+    """dq like q, from the accumulator that ``launch_matmuls`` has made."""
     dq, (block_d, tiling) = torch.empty_like(q, memory_format=torch.contiguous_format), _tiling(q.shape[3])
     launch(
-        after_kernel, (2 * sums.shape[0] // tiling.block_m,), sums, dq, q.shape[2], scale,
+        after_kernel, (2 * dq_acc.shape[0] // tiling.block_m,), dq_acc, dq, q.shape[2], scale,
         D=q.shape[3], BLOCK_D=block_d, BLOCK_M=tiling.block_m, num_warps=4,
     )  # fmt: skip
     return dq
@@ -143,9 +143,9 @@ def launch_after(sums: torch.Tensor, q: torch.Tensor, scale: float) -> torch.Ten
 
 def launch_matmuls(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, L: torch.Tensor, delta: torch.Tensor,
-    sums: torch.Tensor, counter: torch.Tensor, offset: int, scale: float,
+    dq_acc: torch.Tensor, counter: torch.Tensor, offset: int, scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """(dk, dv), and dQ added to ``sums``: the kernel between before and after, for what before has written."""
+    """(dk, dv), and dQ added to ``dq_acc``: the kernel between before and after, for what before has written."""
     (b, h, n_q, d), (h_k, n_k) = q.shape, k.shape[1:3]
     heads, group, (block_d, tiling) = b * h_k, h // h_k, _tiling(d)
     dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (k, v))
@@ -154,8 +154,8 @@ def launch_matmuls(
     launch(
         backward_kernel, (programs,), descriptor(q, tiling.block_m, block_d), _numbers(L, tiling.block_m),
         descriptor(do, tiling.block_m, block_d), _numbers(delta, tiling.block_m),
-        *(descriptor(x, 64, block_d) for x in (k, v, dk, dv)), sums, counter, heads, h_k, group, at_once, n_q, n_k, offset,
-        scale * math.log2(math.e), scale, BLOCK_D=block_d, BLOCK_M=tiling.block_m, SLOTS=tiling.slots,
+        *(descriptor(x, 64, block_d) for x in (k, v, dk, dv)), dq_acc, counter, heads, h_k, group, at_once, n_q, n_k, offset,
+        scale * math.log2(math.e), scale, BLOCK_D=block_d, BLOCK_M=tiling.block_m, BUFFERS=tiling.buffers,
         FOLDED=tiling.folded, GROUPED=group > 1, num_warps=4,
     )  # fmt: skip
     return dk, dv

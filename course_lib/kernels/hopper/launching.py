@@ -82,12 +82,12 @@ def _launch(rung: Rung, tensors: list[torch.Tensor], L: torch.Tensor, group: int
             )
         launch(
             pointer_kernel, (tiles,), q, k, v, o, L, group, n_q, n_k, offset, scale,
-            D=d, BLOCK_M=block_m, BLOCK_N=block_n, CAUSAL=causal, EXP2=rung.exp2, SPLIT=rung.split, **options,
+            D=d, BLOCK_M=block_m, BLOCK_N=block_n, CAUSAL=causal, EXP2=rung.exp2, SKIP_BLOCKS=rung.skip_blocks, **options,
         )  # fmt: skip
         return
     from triton.tools.tensor_descriptor import TensorDescriptor
 
-    programs = min(tiles, rung.programs_an_sm[large] * runtime.multiprocessors(q.device)) if rung.persistent else tiles
+    programs = min(tiles, rung.programs_per_sm[large] * runtime.multiprocessors(q.device)) if rung.persistent else tiles
     counter = torch.zeros(1, dtype=torch.int32, device=q.device) if rung.persistent else L
     described = [
         TensorDescriptor.from_tensor(x, [1, rows, d])

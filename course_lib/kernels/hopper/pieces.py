@@ -69,11 +69,11 @@ def _add(ring, sums_ptr, tiles, ROWS: gl.constexpr, COLS: gl.constexpr):
 
 
 @gluon.jit
-def ring_kernel(x_desc, sums_ptr, tiles, SLOTS: gl.constexpr):
-    """Sums of the columns of this program's rows: one partition asks for tiles, another adds them, SLOTS tiles between them."""
+def ring_kernel(x_desc, sums_ptr, tiles, BUFFERS: gl.constexpr):
+    """Sums of the columns of this program's rows: one partition asks for tiles, another adds them, BUFFERS tiles between them."""
     ROWS: gl.constexpr = x_desc.block_type.shape[2]
     COLS: gl.constexpr = x_desc.block_type.shape[3]
-    ring = make_ring(x_desc, SLOTS, 1)
+    ring = make_ring(x_desc, BUFFERS, 1)
     fence_async_shared()
     first = gl.program_id(0) * tiles
     gl.warp_specialize([(_add, (ring, sums_ptr, tiles, ROWS, COLS)), (_ask, (x_desc, ring, first, tiles))], [4], [24])
@@ -111,7 +111,7 @@ def tma_copy(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def wgmma_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def wgmma_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """a [64, K] times bᵀ, b [N, K], 16-bit -> [64, N] in float32; N and K 64 or 128; raises TypeError or ValueError."""
     _check(a=a, b=b)
     checks.same_dtype_and_device(a=a, b=b)
@@ -125,19 +125,19 @@ def wgmma_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return c
 
 
-def ring_sums(x: torch.Tensor, slots: int, programs: int | None = None) -> torch.Tensor:
-    """The sum of each column of x [N, 64], 16-bit, in float32, through rings of ``slots`` tiles of 64 rows (8 KB).
+def ring_sums(x: torch.Tensor, buffers: int, programs: int | None = None) -> torch.Tensor:
+    """The sum of each column of x [N, 64], 16-bit, in float32, through rings of ``buffers`` tiles of 64 rows (8 KB).
 
     ``programs`` share the rows, one for each SM unless given; 64 · programs must divide N. Raises TypeError or ValueError.
     """
     _check(x=x)
-    slots = checks.positive_int("slots", slots)
+    buffers = checks.positive_int("buffers", buffers)
     programs = runtime.multiprocessors(x.device) if programs is None else checks.positive_int("programs", programs)
     if x.shape[1] != 64 or x.shape[0] % (64 * programs):
         raise ValueError(f"x is {list(x.shape)}; pass 64 columns and a multiple of {64 * programs} rows")
     sums = x.new_empty(programs, 64, dtype=torch.float32)
     launch(
         ring_kernel, (programs,), _descriptor(x[None, None], [1, 1, 64, 64]), sums, x.shape[0] // (64 * programs),
-        SLOTS=slots, num_warps=4,
+        BUFFERS=buffers, num_warps=4,
     )  # fmt: skip
     return sums.sum(0)

@@ -41,7 +41,7 @@ def _block(
 @triton.jit
 def pointer_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, L_ptr, group, n_q, n_k, offset, scale, D: tl.constexpr, BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr, EXP2: tl.constexpr, SPLIT: tl.constexpr,
+    BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr, EXP2: tl.constexpr, SKIP_BLOCKS: tl.constexpr,
 ):  # fmt: skip
     """One program: one block of queries of one head. q and o [H, Nq, D], k and v [H / group, Nk, D], L [H, Nq]."""
     blocks = tl.cdiv(n_q, BLOCK_M)
@@ -55,7 +55,7 @@ def pointer_kernel(
     m = tl.full([BLOCK_M], -float("inf"), tl.float32)
     l = tl.zeros([BLOCK_M], tl.float32)
     clear, end = 0, n_k
-    if SPLIT:  # rung 4: blocks that all rows see need no mask, blocks that no row sees need no visit
+    if SKIP_BLOCKS:  # rung 4: blocks that all rows see need no mask, blocks that no row sees need no visit
         clear = n_k
         if CAUSAL:
             end = tl.maximum(0, tl.minimum(n_k, (block + 1) * BLOCK_M + offset))

@@ -19,57 +19,57 @@ def barriers(N: gl.constexpr, ARRIVALS: gl.constexpr):
 
 @aggregate
 class Ring:
-    """SLOTS tiles, used in turn: tile n lies in slot n % SLOTS, which is filled and emptied once for each n // SLOTS.
+    """BUFFERS tiles, used in turn: tile n lies in buffer n % BUFFERS, which is filled and emptied once for each n // BUFFERS.
 
-    ``full`` flips when TMA has brought all bytes, ``empty`` when every reader has released the slot.
+    ``full`` flips when TMA has brought all bytes, ``empty`` when every reader has released the buffer.
     """
 
     tiles: gl.shared_memory_descriptor
     full: gl.shared_memory_descriptor
     empty: gl.shared_memory_descriptor
-    SLOTS: gl.constexpr
+    BUFFERS: gl.constexpr
 
     @gluon.constexpr_function
-    def __init__(self, tiles, full, empty, SLOTS):
+    def __init__(self, tiles, full, empty, BUFFERS):
         self.tiles = tiles
         self.full = full
         self.empty = empty
-        self.SLOTS = gl.constexpr(SLOTS)
+        self.BUFFERS = gl.constexpr(BUFFERS)
 
     @gluon.jit
     def fill(self, n, desc, at):
-        """Producer: wait until the slot is empty, then ask TMA for the block at ``at``."""
-        slot = n % self.SLOTS
-        mbarrier.wait(self.empty.index(slot), ((n // self.SLOTS) & 1) ^ 1)  # of a fresh barrier, phase 1 has passed
-        mbarrier.expect(self.full.index(slot), desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(desc, at, self.full.index(slot), self.tiles.index(slot))
+        """Producer: wait until the buffer is empty, then ask TMA for the block at ``at``."""
+        buffer = n % self.BUFFERS
+        mbarrier.wait(self.empty.index(buffer), ((n // self.BUFFERS) & 1) ^ 1)  # of a fresh barrier, phase 1 has passed
+        mbarrier.expect(self.full.index(buffer), desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(desc, at, self.full.index(buffer), self.tiles.index(buffer))
 
     @gluon.jit
     def wait(self, n, ROWS: gl.constexpr, COLS: gl.constexpr):
         """Consumer: tile n, [ROWS, COLS] in shared memory, once it is there."""
-        slot = n % self.SLOTS
-        mbarrier.wait(self.full.index(slot), (n // self.SLOTS) & 1)
-        return self.tiles.index(slot).reshape([ROWS, COLS])
+        buffer = n % self.BUFFERS
+        mbarrier.wait(self.full.index(buffer), (n // self.BUFFERS) & 1)
+        return self.tiles.index(buffer).reshape([ROWS, COLS])
 
     @gluon.jit
     def release(self, n):
         """Consumer: done with tile n. wgmma reads as TMA writes, asynchronously; after loads of the threads' own,
         ``fence_async_shared`` comes first."""
-        mbarrier.arrive(self.empty.index(n % self.SLOTS), count=1)
+        mbarrier.arrive(self.empty.index(n % self.BUFFERS), count=1)
 
 
 @gluon.jit
-def make_ring(desc, SLOTS: gl.constexpr, READERS: gl.constexpr):
+def make_ring(desc, BUFFERS: gl.constexpr, READERS: gl.constexpr):
     """A ring for blocks of ``desc``, each read by READERS warpgroups."""
     tiles = gl.allocate_shared_memory(
-        desc.dtype, [SLOTS, 1, 1, desc.block_type.shape[2], desc.block_type.shape[3]], desc.layout
+        desc.dtype, [BUFFERS, 1, 1, desc.block_type.shape[2], desc.block_type.shape[3]], desc.layout
     )
-    return Ring(tiles, barriers(SLOTS, 1), barriers(SLOTS, READERS), SLOTS)
+    return Ring(tiles, barriers(BUFFERS, 1), barriers(BUFFERS, READERS), BUFFERS)
 
 
 @aggregate
 class QueryRing:
-    """SLOTS blocks of queries, used in turn as in a ``Ring``: Q with L, and dO with delta, which may arrive later."""
+    """BUFFERS blocks of queries, used in turn as in a ``Ring``: Q with L, and dO with delta, which may arrive later."""
 
     q: gl.shared_memory_descriptor
     do: gl.shared_memory_descriptor
@@ -78,10 +78,10 @@ class QueryRing:
     q_full: gl.shared_memory_descriptor
     do_full: gl.shared_memory_descriptor
     empty: gl.shared_memory_descriptor
-    SLOTS: gl.constexpr
+    BUFFERS: gl.constexpr
 
     @gluon.constexpr_function
-    def __init__(self, q, do, L, delta, q_full, do_full, empty, SLOTS):
+    def __init__(self, q, do, L, delta, q_full, do_full, empty, BUFFERS):
         self.q = q
         self.do = do
         self.L = L
@@ -89,57 +89,57 @@ class QueryRing:
         self.q_full = q_full
         self.do_full = do_full
         self.empty = empty
-        self.SLOTS = gl.constexpr(SLOTS)
+        self.BUFFERS = gl.constexpr(BUFFERS)
 
     @gluon.jit
     def fill_q(self, n, desc, at, L_desc, row):
         """Producer: wait until the buffer is empty, then issue the loads of Q at ``at`` and of L from ``row`` on."""
-        slot = n % self.SLOTS
-        full = self.q_full.index(slot)
-        mbarrier.wait(self.empty.index(slot), ((n // self.SLOTS) & 1) ^ 1)
+        buffer = n % self.BUFFERS
+        full = self.q_full.index(buffer)
+        mbarrier.wait(self.empty.index(buffer), ((n // self.BUFFERS) & 1) ^ 1)
         mbarrier.expect(full, desc.block_type.nbytes + L_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(desc, at, full, self.q.index(slot))
-        tma.async_copy_global_to_shared(L_desc, [row], full, self.L.index(slot))
+        tma.async_copy_global_to_shared(desc, at, full, self.q.index(buffer))
+        tma.async_copy_global_to_shared(L_desc, [row], full, self.L.index(buffer))
 
     @gluon.jit
     def fill_do(self, n, desc, at, delta_desc, row):
         """Producer: then the loads of dO and delta."""
-        slot = n % self.SLOTS
-        full = self.do_full.index(slot)
+        buffer = n % self.BUFFERS
+        full = self.do_full.index(buffer)
         mbarrier.expect(full, desc.block_type.nbytes + delta_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(desc, at, full, self.do.index(slot))
-        tma.async_copy_global_to_shared(delta_desc, [row], full, self.delta.index(slot))
+        tma.async_copy_global_to_shared(desc, at, full, self.do.index(buffer))
+        tma.async_copy_global_to_shared(delta_desc, [row], full, self.delta.index(buffer))
 
     @gluon.jit
     def wait_q(self, n, ROWS: gl.constexpr, COLS: gl.constexpr):
         """Consumer: (Q [ROWS, COLS], L [ROWS]) of block n in shared memory, once they are there."""
-        slot = n % self.SLOTS
-        mbarrier.wait(self.q_full.index(slot), (n // self.SLOTS) & 1)
-        return self.q.index(slot).reshape([ROWS, COLS]), self.L.index(slot)
+        buffer = n % self.BUFFERS
+        mbarrier.wait(self.q_full.index(buffer), (n // self.BUFFERS) & 1)
+        return self.q.index(buffer).reshape([ROWS, COLS]), self.L.index(buffer)
 
     @gluon.jit
     def wait_do(self, n, ROWS: gl.constexpr, COLS: gl.constexpr):
         """Consumer: (dO [ROWS, COLS], delta [ROWS]) of block n in shared memory, once they are there."""
-        slot = n % self.SLOTS
-        mbarrier.wait(self.do_full.index(slot), (n // self.SLOTS) & 1)
-        return self.do.index(slot).reshape([ROWS, COLS]), self.delta.index(slot)
+        buffer = n % self.BUFFERS
+        mbarrier.wait(self.do_full.index(buffer), (n // self.BUFFERS) & 1)
+        return self.do.index(buffer).reshape([ROWS, COLS]), self.delta.index(buffer)
 
     @gluon.jit
     def release(self, n):
         """Consumer: done with block n."""
-        mbarrier.arrive(self.empty.index(n % self.SLOTS), count=1)
+        mbarrier.arrive(self.empty.index(n % self.BUFFERS), count=1)
 
 
 @gluon.jit
-def make_query_ring(desc, numbers_desc, SLOTS: gl.constexpr):
+def make_query_ring(desc, numbers_desc, BUFFERS: gl.constexpr):
     """A ring for blocks of ``desc``, Q's and dO's, each read by two warpgroups, with blocks of ``numbers_desc``, L's and delta's."""
     ROWS: gl.constexpr = desc.block_type.shape[2]
     COLS: gl.constexpr = desc.block_type.shape[3]
-    q = gl.allocate_shared_memory(desc.dtype, [SLOTS, 1, 1, ROWS, COLS], desc.layout)
-    do = gl.allocate_shared_memory(desc.dtype, [SLOTS, 1, 1, ROWS, COLS], desc.layout)
-    L = gl.allocate_shared_memory(gl.float32, [SLOTS, ROWS], numbers_desc.layout)
-    delta = gl.allocate_shared_memory(gl.float32, [SLOTS, ROWS], numbers_desc.layout)
-    return QueryRing(q, do, L, delta, barriers(SLOTS, 1), barriers(SLOTS, 1), barriers(SLOTS, 2), SLOTS)
+    q = gl.allocate_shared_memory(desc.dtype, [BUFFERS, 1, 1, ROWS, COLS], desc.layout)
+    do = gl.allocate_shared_memory(desc.dtype, [BUFFERS, 1, 1, ROWS, COLS], desc.layout)
+    L = gl.allocate_shared_memory(gl.float32, [BUFFERS, ROWS], numbers_desc.layout)
+    delta = gl.allocate_shared_memory(gl.float32, [BUFFERS, ROWS], numbers_desc.layout)
+    return QueryRing(q, do, L, delta, barriers(BUFFERS, 1), barriers(BUFFERS, 1), barriers(BUFFERS, 2), BUFFERS)
 
 
 @aggregate

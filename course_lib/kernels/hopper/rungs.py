@@ -16,45 +16,46 @@ class Rung(NamedTuple):
     num_warps: tuple[int, int] = (4, 4)
     num_stages: tuple[int, int] = (3, 3)
     exp2: bool = True
-    split: bool = True
+    skip_blocks: bool = True
     descriptors: bool = False
     persistent: bool = False
-    programs_an_sm: tuple[int, int] = (1, 1)
+    programs_per_sm: tuple[int, int] = (1, 1)
     specialised: bool = False
     in_flight: int = 1
     ping_pong: bool = False
 
 
-_PLAIN = Rung("Online", "the kernel of lecture 05, for many heads", exp2=False, split=False)
+_PLAIN = Rung("Online", "the kernel of lecture 05, for many heads", exp2=False, skip_blocks=False)
 _EXP2 = _PLAIN._replace(name="exp2", new="powers of two, log2 e folded into the scale", exp2=True)
-# tuned, split and TMA: the best blocks, warps and stages of 36 (recording forward_blocks), with and without a mask; at D = 128
+# From tuned to TMA: the best blocks, warps and stages of 36 (recording forward_blocks), with and without a mask; at D = 128
 # TMA takes the second best, by 1 %, as the best spills once it is persistent.
 _TUNED = _EXP2._replace(name="tuned", new="blocks, warps and stages by measurement")
-_SPLIT = _TUNED._replace(
-    name="split", new="full blocks without a mask, hidden blocks not visited", split=True,
+_SKIPPING = _TUNED._replace(
+    name="causal block skipping", new="full blocks without a mask, hidden blocks not visited", skip_blocks=True,
     blocks=((64, 64), (128, 64)), num_warps=(4, 8),
 )  # fmt: skip
-_TMA = _SPLIT._replace(
+_TMA = _SKIPPING._replace(
     name="TMA", new="tiles by descriptors", descriptors=True,
     blocks=((64, 128), (64, 64)), num_warps=(4, 4), num_stages=(2, 3),
 )  # fmt: skip
 _PERSISTENT = _TMA._replace(
     name="persistent", new="as many programs as the SMs hold, tiles from a queue, in an order that keeps K and V in L2",
-    persistent=True, programs_an_sm=(3, 2),
+    persistent=True, programs_per_sm=(3, 2),
 )  # fmt: skip
 _SPECIALISED = Rung("specialised", "one warpgroup copies, the others compute", descriptors=True, specialised=True)
 _OVERLAP = _SPECIALISED._replace(name="overlap", new="S of the next block issued before P V of this one", in_flight=2)
-_PING_PONG = _OVERLAP._replace(name="ping-pong", new="warpgroups issue their products in turns", ping_pong=True)
+_PING_PONG = _OVERLAP._replace(name="ping-pong", new="warpgroups issue their matmuls in turn", ping_pong=True)
 RUNGS = {
-    rung.name: rung for rung in (_PLAIN, _EXP2, _TUNED, _SPLIT, _TMA, _PERSISTENT, _SPECIALISED, _OVERLAP, _PING_PONG)
+    rung.name: rung
+    for rung in (_PLAIN, _EXP2, _TUNED, _SKIPPING, _TMA, _PERSISTENT, _SPECIALISED, _OVERLAP, _PING_PONG)
 }
-THREE_PRODUCTS = _OVERLAP._replace(
-    name="three products", new="S of the block after the next is under way, too", in_flight=3
+THREE_MATMULS = _OVERLAP._replace(
+    name="three matmuls", new="S of the block after the next is under way, too", in_flight=3
 )
 
 
 class Tiling(NamedTuple):
-    """Tiles of the specialised kernel: warpgroups that compute, 64 rows of q each; keys a block; slots of the ring."""
+    """Tiles of the specialised kernel: warpgroups that compute, 64 rows of q each; keys a block; buffers of the ring."""
 
     consumers: int
     block_n: int

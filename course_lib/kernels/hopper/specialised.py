@@ -182,7 +182,7 @@ def _overlapped(mine, q, acc, m, l, rows, clear, total, step):
 
 
 @gluon.jit
-def _three_products(mine, q, acc, m, l, rows, clear, total, step):
+def _three_matmuls(mine, q, acc, m, l, rows, clear, total, step):
     """As FlashAttention-3's appendix B.3: S of the block after the next is under way, too, during the softmax."""
     if total < 3:
         acc, m, l, step = _one_after_another(mine, q, acc, m, l, rows, clear, total, step)
@@ -241,12 +241,12 @@ def _consumer(
         elif IN_FLIGHT == 2:
             acc, m, l, step = _overlapped(mine, q, acc, m, l, rows, clear, total, step)
         else:
-            acc, m, l, step = _three_products(mine, q, acc, m, l, rows, clear, total, step)
+            acc, m, l, step = _three_matmuls(mine, q, acc, m, l, rows, clear, total, step)
         l = gl.where(m > -float("inf"), l, 1.0)  # a row that saw no key: its acc is 0 and its L is -inf
         inverse = gl.convert_layout(1 / l, gl.SliceLayout(1, mine.O_LAYOUT))
         q.store((acc * inverse[:, None]).to(q.dtype))  # these rows of Q are done with: their place takes those of O
         fence_async_shared()
-        tma.async_copy_shared_to_global(o_desc, [b, h, start, 0], q_ring.tiles.index(n % q_ring.SLOTS))
+        tma.async_copy_shared_to_global(o_desc, [b, h, start, 0], q_ring.tiles.index(n % q_ring.BUFFERS))
         L = m * (scale / LOG2E) + gl.log2(l) / LOG2E
         gl.store(L_ptr + (b * per_batch + h).to(gl.int64) * n_q + rows, L, mask=rows < n_q)
         tma.store_wait(0)
@@ -270,7 +270,7 @@ def specialised_kernel(
         CONSUMERS == 2 or CONSUMERS == 3, "two or three warpgroups compute: the rings wait for each of them"
     )
     gl.static_assert(
-        IN_FLIGHT < 3 or STAGES >= 2, "with one slot, K of the block after the next waits for V of this one"
+        IN_FLIGHT < 3 or STAGES >= 2, "with one buffer, K of the block after the next waits for V of this one"
     )
     BLOCK_M: gl.constexpr = CONSUMERS * ROWS
     blocks = gl.cdiv(n_q, BLOCK_M)

@@ -1,35 +1,35 @@
-// The pipeline timeline: producer and consumer warpgroups as lanes over time. simulate() is pipeline.py's, in the page;
+// The pipeline timeline: producer and consumer warpgroups over time. simulate() is pipeline.py's, in the page;
 // a test holds the two equal.
 
-export function simulate({ blocks, consumers, slots, load, qk, softmax, pv, mode }) {
+export function simulate({ blocks, consumers, buffers, load, qk, softmax, pv, mode }) {
   // Two blocks are in use at a time.
-  if (slots < 2 && (mode === "two-stage overlap" || (mode === "ping-pong" && consumers > 1))) return null;
-  const task = (lane, kind, block, left, needs) => ({ lane, kind, block, left, needs, start: null, end: null });
-  const tasks = [], loads = [], products = {};
+  if (buffers < 2 && (mode === "two-stage overlap" || (mode === "ping-pong" && consumers > 1))) return null;
+  const task = (warpgroup, kind, block, left, needs) => ({ warpgroup, kind, block, left, needs, start: null, end: null });
+  const tasks = [], loads = [], matmuls = {};
   for (let block = 0; block < blocks; block++) {
     const needs = loads.slice(-1);
-    if (block >= slots) for (let lane = 1; lane <= consumers; lane++) needs.push(products[[lane, block - slots]]);
+    if (block >= buffers) for (let warpgroup = 1; warpgroup <= consumers; warpgroup++) needs.push(matmuls[[warpgroup, block - buffers]]);
     loads.push(task(0, "load", block, load, needs));
     tasks.push(loads[block]);
-    for (let lane = 1; lane <= consumers; lane++) products[[lane, block]] = task(lane, "PV", block, pv, []);
+    for (let warpgroup = 1; warpgroup <= consumers; warpgroup++) matmuls[[warpgroup, block]] = task(warpgroup, "PV", block, pv, []);
   }
-  for (let lane = 1; lane <= consumers; lane++) {
-    const scores = loads.map((from, block) => task(lane, "QK", block, qk, [from]));
-    const weights = scores.map((from, block) => task(lane, "softmax", block, softmax, [from]));
+  for (let warpgroup = 1; warpgroup <= consumers; warpgroup++) {
+    const scores = loads.map((from, block) => task(warpgroup, "QK", block, qk, [from]));
+    const weights = scores.map((from, block) => task(warpgroup, "softmax", block, softmax, [from]));
     for (let block = 0; block < blocks; block++) {
-      const product = products[[lane, block]];
-      product.needs.push(weights[block]);
+      const matmul = matmuls[[warpgroup, block]];
+      matmul.needs.push(weights[block]);
       if (block) {
-        const last = products[[lane, block - 1]];
+        const last = matmuls[[warpgroup, block - 1]];
         weights[block].needs.push(weights[block - 1]);
-        product.needs.push(last);
+        matmul.needs.push(last);
         if (mode === "two-stage overlap") {
           scores[block].needs.push(weights[block - 1]);
-          if (block > 1) scores[block].needs.push(products[[lane, block - 2]]);
+          if (block > 1) scores[block].needs.push(matmuls[[warpgroup, block - 2]]);
           last.needs.push(scores[block]);
         } else scores[block].needs.push(last);
       }
-      tasks.push(scores[block], weights[block], product);
+      tasks.push(scores[block], weights[block], matmul);
     }
   }
   return run(tasks, mode === "ping-pong");
@@ -37,7 +37,7 @@ export function simulate({ blocks, consumers, slots, load, qk, softmax, pv, mode
 
 const tensor = (t) => t.kind === "QK" || t.kind === "PV";
 // The order of turns: PV of block j - 1 and QKᵀ of block j belong together, warpgroup after warpgroup.
-const turn = (t) => [t.block + (t.kind === "PV"), t.lane, t.kind === "QK"];
+const turn = (t) => [t.block + (t.kind === "PV"), t.warpgroup, t.kind === "QK"];
 
 function run(tasks, exclusive) {
   let now = 0, waiting = [...tasks], running = [];
@@ -67,8 +67,8 @@ function run(tasks, exclusive) {
     running = running.filter((t) => t.end === null);
   }
   return tasks
-    .map(({ lane, kind, block, start, end }) => ({ lane, kind, block, start, end }))
-    .sort((a, b) => a.start - b.start || a.lane - b.lane || a.end - b.end);
+    .map(({ warpgroup, kind, block, start, end }) => ({ warpgroup, kind, block, start, end }))
+    .sort((a, b) => a.start - b.start || a.warpgroup - b.warpgroup || a.end - b.end);
 }
 
 export function idleFraction(spans) {
@@ -94,8 +94,8 @@ function render({ model, el }) {
   const sliders = html("div", { class: "sliders" }, root);
   const values = { ...data.start };
   choose.value = values.mode;
-  const LIMITS = { slots: [1, 4, 1], blocks: [2, 12, 1], consumers: [1, 3, 1], load: [0.5, 6, 0.5], qk: [0.5, 6, 0.5], softmax: [0.5, 6, 0.5], pv: [0.5, 6, 0.5] };
-  const WORDS = { slots: "slots", blocks: "blocks", consumers: "consumers", load: "load", qk: "QKᵀ", softmax: "softmax", pv: "PV" };
+  const LIMITS = { buffers: [1, 4, 1], blocks: [2, 12, 1], consumers: [1, 3, 1], load: [0.5, 6, 0.5], qk: [0.5, 6, 0.5], softmax: [0.5, 6, 0.5], pv: [0.5, 6, 0.5] };
+  const WORDS = { buffers: "buffers", blocks: "blocks", consumers: "consumers", load: "load", qk: "QKᵀ", softmax: "softmax", pv: "PV" };
   for (const [name, [min, max, step]] of Object.entries(LIMITS)) {
     const label = html("label", {}, sliders);
     html("span", {}, label, WORDS[name]);
@@ -111,7 +111,7 @@ function render({ model, el }) {
   let longest = 0; // the axis keeps its length, so that a gain shows
   const words = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
   const message = html("div", { class: "message", role: "alert" }, root);
-  const drawing = svg("svg", { role: "img", "aria-label": "lanes over time" }, root);
+  const drawing = svg("svg", { role: "img", "aria-label": "warpgroups over time" }, root);
   const key = html("div", { class: "course-bar" }, root);
   for (const kind of Object.keys(NAMES)) {
     const item = html("span", {}, key);
@@ -124,37 +124,37 @@ function render({ model, el }) {
 
   function draw() {
     const spans = simulate(values);
-    message.textContent = spans ? "" : `${values.mode} needs at least 2 slots: two blocks are in use at a time`;
+    message.textContent = spans ? "" : `${values.mode} needs at least 2 buffers: two blocks are in use at a time`;
     drawing.style.opacity = spans ? 1 : 0.25;
     if (!spans) words.textContent = "";
     if (!spans) return;
     const end = Math.max(...spans.map((s) => s.end));
     longest = Math.max(longest, end);
-    const lanes = values.consumers + 2, height = 46, left = 110, width = 860;
+    const rows = values.consumers + 2, height = 46, left = 110, width = 860;
     const x = (time) => left + ((width - left - 24) * time) / longest;
     drawing.replaceChildren();
-    drawing.setAttribute("viewBox", `0 0 ${width} ${lanes * height + 34}`);
-    const lane = (number, name) => {
+    drawing.setAttribute("viewBox", `0 0 ${width} ${rows * height + 34}`);
+    const row = (number, name) => {
       const y = number * height + 4;
       svg("text", { x: left - 10, y: y + 22, style: "text-anchor: end; font-size: 13px" }, drawing, name);
       svg("rect", { x: x(0), y, width: x(end) - x(0), height: height - 12, fill: "var(--clickable-line)", "fill-opacity": 0.25 }, drawing);
     };
-    lane(0, "producer");
-    for (let w = 1; w <= values.consumers; w++) lane(w, `consumer ${w}`);
-    lane(lanes - 1, "tensor cores");
-    const bar = (row, span, from, part) => {
-      const y = row * height + 4 + from * (height - 12), w = x(span.end) - x(span.start);
+    row(0, "producer");
+    for (let w = 1; w <= values.consumers; w++) row(w, `consumer ${w}`);
+    row(rows - 1, "tensor cores");
+    const bar = (at, span, from, part) => {
+      const y = at * height + 4 + from * (height - 12), w = x(span.end) - x(span.start);
       const box = svg("rect", { x: x(span.start), y, width: Math.max(1, w - 1), height: part * (height - 12), fill: data.colors[span.kind] }, drawing);
       svg("title", {}, box, `${NAMES[span.kind]} of block ${span.block}: ${span.start.toFixed(2)} to ${span.end.toFixed(2)}`);
       if (w > 30 && part > 0.6) svg("text", { x: x(span.start) + w / 2, y: y + 22, style: "fill: #000; font-size: 13px" }, drawing,
         w < 74 ? String(span.block) : `${NAMES[span.kind]} ${span.block}`);
     };
     for (const span of spans) {
-      const beside = spans.some((s) => s !== span && s.lane === span.lane && s.start < span.end - 1e-9 && span.start < s.end - 1e-9);
-      bar(span.lane, span, beside && span.kind === "softmax" ? 0.5 : 0, beside ? 0.5 : 1);
-      if (span.kind === "QK" || span.kind === "PV") bar(lanes - 1, span, (span.lane - 1) / values.consumers, 1 / values.consumers);
+      const beside = spans.some((s) => s !== span && s.warpgroup === span.warpgroup && s.start < span.end - 1e-9 && span.start < s.end - 1e-9);
+      bar(span.warpgroup, span, beside && span.kind === "softmax" ? 0.5 : 0, beside ? 0.5 : 1);
+      if (span.kind === "QK" || span.kind === "PV") bar(rows - 1, span, (span.warpgroup - 1) / values.consumers, 1 / values.consumers);
     }
-    const axis = lanes * height + 6;
+    const axis = rows * height + 6;
     const unit = [1, 2, 5, 10, 20, 50, 100].find((size) => longest / size <= 9) ?? 200;
     for (let at = 0; at <= longest; at += unit) svg("text", { x: x(at), y: axis + 12 }, drawing, String(at));
     svg("text", { x: left - 10, y: axis + 12, style: "text-anchor: end" }, drawing, "time (units)");

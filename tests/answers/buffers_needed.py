@@ -6,11 +6,11 @@ def right_in_fractions(round_trip_ns, gb_per_s, tile_bytes, rings):
     return math.ceil(Fraction(round_trip_ns, 10**9) * gb_per_s * 10**9 / rings / tile_bytes)
 
 
-def right_slot_by_slot(round_trip_ns, gb_per_s, tile_bytes, rings):
-    slots = 1
-    while slots * rings * tile_bytes / round_trip_ns < gb_per_s:
-        slots += 1
-    return slots
+def right_buffer_by_buffer(round_trip_ns, gb_per_s, tile_bytes, rings):
+    buffers = 1
+    while buffers * rings * tile_bytes / round_trip_ns < gb_per_s:
+        buffers += 1
+    return buffers
 
 
 def wrong_seconds(round_trip_ns, gb_per_s, tile_bytes, rings):
