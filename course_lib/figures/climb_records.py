@@ -1,5 +1,6 @@
 """Lecture 11's records as typed rows, and what its page derives from them: rates, gains, counts, shares, noise."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from course_lib import data
@@ -90,8 +91,13 @@ def gain(algorithm: str, over: str, d: int = 128, causal: bool = False, n: int =
 
 
 def swept(algorithm: str, d: int, causal: bool, *setting: int) -> float:
-    """TFLOP/s of 'tuned', 'split' or 'TMA' in the sweep at (queries, keys, warps, stages)."""
+    """TFLOP/s of 'tuned', 'causal block skipping' or 'TMA' in the sweep at (queries, keys, warps, stages)."""
     return next(row.tflops for row in rows(Setting, BLOCKS) if row[:-1] == (algorithm, d, causal, *setting))
+
+
+def gains(algorithm: str, over: str, d: int, *masks: bool, lengths: Sequence[int] = LENGTHS[1:]) -> list[float]:
+    """``gain`` at each of these lengths, without a mask, with one, or both."""
+    return [gain(algorithm, over, d, causal, n) for causal in masks for n in lengths]
 
 
 def cycles(algorithm: str, d: int, causal: bool = False, n: int = 4096, ghz: float | None = None) -> float:
