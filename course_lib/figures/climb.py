@@ -68,16 +68,16 @@ def _plan(axes: Sequence[Axes]) -> None:
     style.source_note(bars, f"{label(LADDER)}; bf16, d = 128, N = 4,096, no mask")
 
 
-def causal_blocks() -> style.Picture:
+def visible_blocks() -> style.Picture:
     """Which blocks of a causal mask are full, cut, or hidden."""
     return style.picture(
-        _causal_blocks,
+        _visible_blocks,
         size=(6.6, 4.4),
         alt="a grid of blocks, queries downwards and keys across, in three colours: full, on the diagonal, hidden",
     )
 
 
-def _causal_blocks(ax: Axes, side: int = 8) -> None:
+def _visible_blocks(ax: Axes, side: int = 8) -> None:
     kinds = (
         (f"{side * (side - 1) // 2} full: no mask", style.SKY),
         (f"{side} on the diagonal: mask", style.ORANGE),
