@@ -16,7 +16,7 @@ import pytest
 from prose_numbers import Hit, Page, clean, kind
 
 from course_lib import data
-from course_lib.figures import climb, climb_records
+from course_lib.figures import climb, climb_records, loop_orders
 from course_lib.model import cost, pipeline, roofline
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,9 +92,18 @@ def idle(consumers: int = 2, buffers: int = 3, mode: str = "none") -> float:
 
 
 SCOPE = {
-    "math": math, "data": data, "cost": cost, "roofline": roofline, "pipeline": pipeline, "rows": rows, "seconds": seconds,
-    "idle": idle, "climb": climb_records, "tiles": climb.tiles,
-}  # fmt: skip
+    "math": math,
+    "data": data,
+    "cost": cost,
+    "roofline": roofline,
+    "pipeline": pipeline,
+    "rows": rows,
+    "seconds": seconds,
+    "idle": idle,
+    "loops": loop_orders,
+    "climb": climb_records,
+    "tiles": climb.tiles,
+}
 
 
 def recorded(name: str) -> list[float]:
