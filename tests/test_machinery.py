@@ -62,12 +62,6 @@ def test_the_sum_of_registers_says_what_spills() -> None:
     assert sum(fate == "spills" for *_, fate, _ in rows) == 2
 
 
-def test_shares_of_the_peak_are_shares() -> None:
-    table = machinery.peak_shares()
-    assert [row[0] for row in table.rows][:2] == ["standard", "FA2"]
-    assert all(0 < float(cell.rstrip("%")) < 100 for row in table.rows for cell in row[1:] if cell)
-
-
 def test_the_ring_is_drawn_for_every_number_of_buffers() -> None:
     for buffers in (1, 8):
         png, words = style.render(

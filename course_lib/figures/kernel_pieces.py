@@ -1,19 +1,28 @@
 """Lecture 10, kernels: their code as diffs, what the compiler makes of them, which of them fit in registers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from IPython.display import Markdown
 
-from course_lib.figures.machinery import Timed
 from course_lib.figures.records import rows
 from course_lib.instruments.compiled import inspect_all
 from course_lib.kernels.hopper import RUNGS, THREE_MATMULS, forward, pieces, rings, specialised
 from course_lib.model import registers
 from course_lib.show.display import excerpt, source
 from course_lib.show.tables import Table
+
+
+class Timed(NamedTuple):
+    """A kernel's rate at one shape."""
+
+    algorithm: str
+    d: int
+    causal: bool
+    n: int
+    tflops: float
 
 
 def _lines(module: Any, first: str, last: str, new: Sequence[str] = ()) -> Markdown:
@@ -60,7 +69,7 @@ def consumer_code() -> Markdown:
 def compiled_pieces() -> Table:
     """What the copy of a tile and the matmul of two are for an H200, compiled here: how they reach HBM, and how they multiply."""
     tall, wide = (torch.empty(shape, dtype=torch.float16, device="meta") for shape in ((1000, 64), (64, 128)))
-    calls = {
+    calls: dict[str, tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]] = {
         "copy of a tile": (pieces.tma_copy, (tall,), {}),
         "matmul of two tiles": (pieces.wgmma_matmul, (wide, wide), {}),
     }

@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from course_lib import data
 from course_lib.figures.records import label, rows
 from course_lib.show import style
-from course_lib.show.tables import Table
 
 ROWS, KEYS = 64, 128  # of the block on paper: queries of a warpgroup, keys
 MATMUL, EXPONENTIALS = 4096, 16  # operations a cycle of an SM of an H200: tensor cores; special function units
 TILE = 64 * 64 * 2  # bytes of the tile that is followed, and of each tile in the recorded ring
 UNITS = {"tensor cores": style.GREEN, "special functions": style.ORANGE}
-WORDS, HEAD = 11.5, {"loc": "left", "fontsize": 13, "weight": "bold"}
+WORDS = 11.5  # size of letters
+HEAD: dict[str, Any] = {"loc": "left", "fontsize": 13, "weight": "bold"}
 
 
 class Ringed(NamedTuple):
@@ -24,16 +24,6 @@ class Ringed(NamedTuple):
     tile_bytes: int
     programs: int
     gb_per_s: float
-
-
-class Timed(NamedTuple):
-    """A kernel's rate at one shape."""
-
-    algorithm: str
-    d: int
-    causal: bool
-    n: int
-    tflops: float
 
 
 def ring_rates() -> dict[int, float]:
@@ -83,23 +73,9 @@ def _strips(axes: Sequence[Axes], cycles: dict[int, tuple[int, int]]) -> None:
     style.source_note(axes[0], "model: 4,096 operations of a matmul or 16 exponentials a cycle")
 
 
-def peak_shares() -> Table:
-    """Shares of the data sheet's peak at N = 16,384: what was recorded in one run, and what FlashAttention-3's paper reports."""
-    peak, h100 = data.gpu("H200").bf16_tflops, data.gpu("H100").bf16_tflops
-    runs = {(r.algorithm, r.d, r.causal): r.tflops / peak for r in rows(Timed, "forward_ladder") if r.n == 16_384}
-    shapes = [(d, causal) for d in (64, 128) for causal in (False, True)]
-    paper = {(row["d"], False): row["tflops"] / h100 for row in data.reported("fa3_forward")}
-    lines: list[list[Any]] = [
-        [name, *(f"{runs[name, *shape]:.0%}" for shape in shapes)]
-        for name in ("standard", "FA2", "cuDNN", "attention()")
-    ]
-    lines.append(["FA3, its paper, H100", *(f"{paper[shape]:.0%}" if shape in paper else "" for shape in shapes)])
-    return Table(["share of the peak", "d = 64", "d = 64, causal", "d = 128", "d = 128, causal"], lines)
-
-
 # --- the ring ---
 
-RING = {
+RING: dict[str, Any] = {
     "axes": (1, 2),
     "size": (12, 4.6),
     "alt": "left, a row for each buffer with a bar for every tile that is on its way, over time; "
