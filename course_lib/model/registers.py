@@ -63,7 +63,7 @@ def tiles(d: int, block_n: int = 128, in_flight: int = 2, rows: int = 64) -> dic
 def resident_programs(threads: int, registers: int, shared_bytes: int, shared_kib_per_sm: float) -> dict[str, int]:
     """How many programs fit on an SM at a time by its registers, and by its shared memory; the least decides.
 
-    A thread's registers are given out in eights; of shared memory each program takes 1 KiB more than it asks for (CUDA
+    A thread's registers are given out in eights; of shared memory each program takes 1 KiB more than it requests (CUDA
     programming guide, compute capability 9.0).
     """
     checks.whole("threads", threads, 1, most=1024)

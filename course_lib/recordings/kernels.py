@@ -8,7 +8,7 @@ import torch
 
 from course_lib.instruments import measure
 from course_lib.instruments.peers import plain_attention, sdpa, sdpa_backend
-from course_lib.model import reference
+from course_lib.model import cost, reference
 
 
 def softmax_passes() -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ def parallelism() -> list[dict[str, Any]]:
         time = measure.seconds(call, repeats=25, graph=True).median
         row = {"algorithm": algorithm, "heads": heads, "block_m": block_m}
         row |= {"programs": heads * n // block_m if block_m else 0, "seconds": time}
-        rows.append(row | {"tflops": 4 * heads * n * n * d / time / 1e12})
+        rows.append(row | {"tflops": heads * cost.attention_flops(n, d).matmul / time / 1e12})
 
     for power in measure.progress(range(9), "heads"):
         heads = 2**power

@@ -28,7 +28,7 @@ EXERCISE = Exercise(
     hints=(
         "Count in registers a thread of a warpgroup: the SM has 512 of them. How many do consumers + 1 warpgroups own together "
         "after the start?",
-        "A multiple of 8 is asked for twice: for the parts at the start, and for what a consumer has in the end. What remains to be "
+        "A multiple of 8 is needed twice: for the parts at the start, and for what a consumer has in the end. What remains to be "
         "divided in between?",
         "start = 512 // (consumers + 1) // 8 * 8, and (consumers + 1) · start is owned. Take away what the producer keeps and divide "
         "the rest among the consumers, rounded down to a multiple of 8 in the same way, and at most 256.",

@@ -15,7 +15,7 @@ from course_lib.kernels.launching import check_launch, launch
 
 @gluon.jit
 def tma_kernel(x_desc, y_desc):
-    """One tile of x to shared memory and on to y: TMA does both, the threads ask and wait."""
+    """One tile of x to shared memory and on to y: TMA does both, a thread issues and waits."""
     tile = gl.allocate_shared_memory(x_desc.dtype, x_desc.block_type.shape, x_desc.layout)
     arrived = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     mbarrier.init(arrived, count=1)
@@ -50,7 +50,7 @@ def wgmma_kernel(a_desc, b_desc, c_ptr, N: gl.constexpr, K: gl.constexpr):
 
 
 @gluon.jit
-def _ask(x_desc, ring, first, tiles):
+def _issue(x_desc, ring, first, tiles):
     for n in range(tiles):
         ring.fill(n, x_desc, [0, 0, (first + n) * x_desc.block_type.shape[2], 0])
 
@@ -70,13 +70,13 @@ def _add(ring, sums_ptr, tiles, ROWS: gl.constexpr, COLS: gl.constexpr):
 
 @gluon.jit
 def ring_kernel(x_desc, sums_ptr, tiles, BUFFERS: gl.constexpr):
-    """Sums of the columns of this program's rows: one partition asks for tiles, another adds them, BUFFERS tiles between them."""
+    """Sums of the columns of this program's rows: one partition loads tiles, another adds them, BUFFERS tiles between them."""
     ROWS: gl.constexpr = x_desc.block_type.shape[2]
     COLS: gl.constexpr = x_desc.block_type.shape[3]
     ring = make_ring(x_desc, BUFFERS, 1)
     fence_async_shared()
     first = gl.program_id(0) * tiles
-    gl.warp_specialize([(_add, (ring, sums_ptr, tiles, ROWS, COLS)), (_ask, (x_desc, ring, first, tiles))], [4], [24])
+    gl.warp_specialize([(_add, (ring, sums_ptr, tiles, ROWS, COLS)), (_issue, (x_desc, ring, first, tiles))], [4], [24])
 
 
 def _check(**tensors: torch.Tensor) -> None:
