@@ -2,7 +2,7 @@
 #   docker build --build-arg TORCH_INDEX=<the CPU index that PyTorch's install page names> -t flash-attention-course .
 #   docker run --rm -p 127.0.0.1:8888:8888 -v flash-attention-work:/course/work flash-attention-course
 # The volume keeps the student's own copy of the lectures.
-FROM python:3.12-slim
+FROM python:3.12-slim@sha256:78387bc3881b8273120a12ebe6c1ab22b018ccc2c9adf565ae1ac9b536e184ea
 
 # A compiler for the C++ rung of lecture 15, make for the commands of the README: any version of Debian's will do.
 # hadolint ignore=DL3008

@@ -14,7 +14,9 @@ endif
 
 # The index that PyTorch's install page names for a CPU-only or another CUDA build: make setup TORCH_INDEX=…
 TORCH_INDEX ?=
-PIP := $(PYTHON) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+PIP := $(PYTHON) -m pip install --quiet --disable-pip-version-check
+LOCKED := $(PIP) --require-hashes --no-deps
+TORCH = $(shell sed -n 's/^\(torch==[0-9.]*\).*/\1/p' deploy/requirements-torch.lock)
 # Where HOME cannot be written, all that Triton, Jupyter and matplotlib keep goes to the cache folder.
 ifneq ($(shell test -w "$(HOME)" && echo yes),yes)
 KEPT := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/flash-attention-course
@@ -40,9 +42,18 @@ help:  ## list the targets
 	@echo "making .venv"
 	@python3 -m venv .venv
 
-$(READY): pyproject.toml requirements.lock | $(PYTHON)
+$(READY): pyproject.toml requirements.lock deploy/requirements-torch.lock | $(PYTHON)
 	@echo "installing the locked packages (a minute or two, once)"
-	@$(PIP) -c requirements.lock -e '.[dev]'
+ifdef TORCH_INDEX
+	@$(PIP) --index-url $(TORCH_INDEX) $(TORCH)
+else
+	@wheels=$$(mktemp -d) && trap 'rm -rf "$$wheels"' EXIT && $(PYTHON) -m pip download --quiet --disable-pip-version-check --no-deps --dest "$$wheels" $(TORCH) \
+		&& $(LOCKED) --no-index --find-links "$$wheels" -r deploy/requirements-torch.lock
+endif
+	@$(LOCKED) -r requirements.lock
+	@if [ -z "$(TORCH_INDEX)" ] && $(PYTHON) -m pip show torch 2>/dev/null | grep -q '^Requires:.*cuda'; then \
+		echo "installing CUDA's libraries"; $(LOCKED) -r deploy/requirements-cuda.lock; fi
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 .PHONY: setup
@@ -103,10 +114,6 @@ record: $(READY)  ## re-run all recorded measurements on this GPU
 bench: $(READY)  ## every forward kernel beside cuDNN, FlashAttention-2 and plain torch on a Hopper GPU: table, record, README
 	@$(PYTHON) -m course_lib.recordings.bench
 
-.PHONY: bench-host
-bench-host: $(READY)  ## what a call of attention() costs the host, beside torch's own, on a GPU: table and record
-	@$(PYTHON) -m course_lib.recordings.bench_host
-
 .PHONY: notebooks
 notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 re-measures timings
 	@$(PYTHON) -m course_lib.publish.notebooks $(if $(FRESH),--fresh)
@@ -119,8 +126,8 @@ picture: $(READY)  ## redraw the map of the course (README) and that of the modu
 HUB := $(dir $(READY)).hub-ready
 $(HUB): $(READY) deploy/package-lock.json
 	@echo "installing JupyterHub and its proxy (once)"
-	@$(PIP) -c requirements.lock -e '.[hub]'
-	@command -v npm >/dev/null || $(PIP) -c requirements.lock -e '.[web]'
+	@$(LOCKED) -r deploy/requirements-hub.lock
+	@command -v npm >/dev/null || $(LOCKED) -r deploy/requirements-node.lock
 	@$(PYTHON) -m course_lib.publish.web deploy
 	@touch $@
 
@@ -136,7 +143,7 @@ test-hub: $(READY) $(HUB)  ## thirty students on a real JupyterHub of this machi
 WEB := course_lib/publish/web/node_modules/.package-lock.json
 $(WEB): course_lib/publish/web/package-lock.json | $(READY)
 	@echo "fetching fonts and reveal.js (once)"
-	@command -v npm >/dev/null || $(PIP) -c requirements.lock -e '.[web]'
+	@command -v npm >/dev/null || $(LOCKED) -r deploy/requirements-node.lock
 	@$(PYTHON) -m course_lib.publish.web
 
 .PHONY: web
@@ -150,10 +157,6 @@ slides: $(READY) $(WEB)  ## write the lectures as reveal.js slides to site/: the
 pages: $(READY) $(WEB)  ## write the lectures as static pages to site/: clickable pictures without a kernel or a network
 	@$(PYTHON) -m course_lib.publish.pages
 
-.PHONY: bench-pictures
-bench-pictures: $(READY)  ## measure how fast the clickable pictures load, step and answer in Chromium
-	@$(PYTHON) tests/bench_pictures.py
-
 .PHONY: lint
 lint: $(READY)  ## ruff on code and notebooks, mypy
 	@$(PYTHON) -m ruff check .
@@ -162,18 +165,17 @@ lint: $(READY)  ## ruff on code and notebooks, mypy
 	@$(PYTHON) -c "import importlinter.cli as c; raise SystemExit(c.lint_imports(no_cache=True, no_logo=True))"
 
 .PHONY: lock
-lock:  ## resolve pyproject.toml anew into requirements.lock; PINS="torch==2.13.0 …" holds some back
+lock:  ## resolve pyproject.toml into the locks, keeping what is pinned; UPGRADE=1 takes the newest that it allows
 	@rm -rf .venv-lock && python3 -m venv .venv-lock
-	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PINS) -e '.[dev,hub,web]'
-	@.venv-lock/bin/python -m pip freeze --exclude-editable | grep -vE '^(nvidia|cuda)-' | sed 's/+cpu$$//; s/+cu[0-9]*$$//' > requirements.lock
+	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@UPGRADE=$(UPGRADE) .venv-lock/bin/python .ci/lock.py
 	@rm -rf .venv-lock
-	@echo "requirements.lock: $$(wc -l < requirements.lock) packages"
 
 .PHONY: test-latest
 test-latest:  ## run all tests with the newest versions that pyproject.toml allows
 	@rm -rf .venv-latest && python3 -m venv .venv-latest
 	@echo "installing the newest allowed packages"
-	@.venv-latest/bin/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --upgrade -e '.[dev]'
+	@.venv-latest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -e '.[dev]'
 	@touch .venv-latest/.course-ready
 	@$(MAKE) --no-print-directory test PYTHON=.venv-latest/bin/python READY=.venv-latest/.course-ready
 

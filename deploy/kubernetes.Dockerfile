@@ -3,5 +3,5 @@
 #   docker build -t flash-attention-course-hub -f deploy/kubernetes.Dockerfile .
 ARG COURSE=flash-attention-course:latest
 FROM ${COURSE}
-RUN .venv/bin/python -m pip install --no-cache-dir -c requirements.lock -e '.[hub]'
+RUN .venv/bin/python -m pip install --no-cache-dir --require-hashes --no-deps -r deploy/requirements-hub.lock
 CMD [".venv/bin/jupyterhub-singleuser", "--ip=0.0.0.0"]

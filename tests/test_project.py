@@ -1,6 +1,7 @@
 """What holds the project together: one list of versions, a lock inside it, help for each target, nothing private."""
 
 import importlib
+import itertools
 import re
 import subprocess
 import tomllib
@@ -16,7 +17,8 @@ from course_lib.publish import module_map, notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LOCK = dict(line.split("==") for line in (ROOT / "requirements.lock").read_text().splitlines())
+LOCKS = {path.name: path.read_text() for path in [ROOT / "requirements.lock", *(ROOT / "deploy").glob("*.lock")]}
+PINS = dict(re.findall(r"^([\w.-]+)==(\S+)", "\n".join(LOCKS.values()), re.MULTILINE))
 
 
 def tracked() -> list[Path]:
@@ -26,20 +28,37 @@ def tracked() -> list[Path]:
     return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
 
 
-def test_the_lock_pins_each_dependency_within_its_range() -> None:
-    locked = {canonicalize_name(name): version for name, version in LOCK.items()}
-    listed = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
-    for requirement in map(Requirement, listed):
+def test_the_locks_pin_each_dependency_within_its_range_with_hashes() -> None:
+    locked = {canonicalize_name(name): version for name, version in PINS.items()}
+    for requirement in map(
+        Requirement, itertools.chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+    ):
         assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), requirement
+    for name, text in LOCKS.items():
+        for package in re.split(r"\n(?=\w)", text.strip()):
+            assert "--hash=sha256:" in package, f"{name}: {package}"
 
 
-def test_environment_yml_holds_python_pip_and_the_project_only() -> None:
+def test_what_others_wrote_is_named_by_its_content() -> None:
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        used = re.findall(r"uses: (\S+)", path.read_text())
+        assert used
+        assert all(re.fullmatch(r"[\w/.-]+@[0-9a-f]{40}", action) for action in used), used
+        workflow = yaml.safe_load(path.read_text())
+        for name, job in workflow["jobs"].items():
+            writes = "write" in {**workflow.get("permissions", {}), **job.get("permissions", {})}.values()
+            assert not writes or not any("uses" in step for step in job["steps"]), (
+                f"{name} runs code of others with a right to write"
+            )
+    assert re.search(r"^FROM python:\S+@sha256:[0-9a-f]{64}$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+
+
+def test_environment_yml_holds_python_and_pip_only() -> None:
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     assert environment["name"] in (ROOT / "Makefile").read_text()
-    python, pip, rest = environment["dependencies"]
+    python, pip = environment["dependencies"]
     assert pip == "pip"
     assert Requirement("python" + PROJECT["requires-python"]).specifier.contains(python.removeprefix("python=") + ".0")
-    assert rest == {"pip": ["-e .[dev]", "-c requirements.lock"]}
 
 
 def test_every_make_target_is_in_the_help() -> None:

@@ -3,14 +3,17 @@
 import contextlib
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import torch
 
 from course_lib import runtime
+from course_lib.instruments.traffic import OutOfRangeError
 
 
-class OutOfRangeError(IndexError):
-    """A kernel read or wrote beside its tensors."""
+class BlockTooLargeError(ValueError):
+    """A kernel loads more at once than a block."""
 
 
 NO_OTHER = "a load with a mask has no other=: what it leaves out is undefined, and NaN in this check"
@@ -27,7 +30,6 @@ def watched_memory() -> Iterator[list[str]]:
     if runtime.mode() != "interpreter":
         yield notes
         return
-    import numpy as np
     from triton.runtime import interpreter
 
     builder, executor = type(interpreter.interpreter_builder), interpreter.GridExecutor
@@ -44,13 +46,8 @@ def watched_memory() -> Iterator[list[str]]:
         ]
         return host, named
 
-    def open_lanes(pointers: Any, mask: Any) -> Any:
-        """Which elements are loaded or stored; block pointers bring their mask as an array."""
-        given = mask if isinstance(mask, np.ndarray) else mask.data
-        return np.broadcast_to(given, pointers.data.shape).astype(bool)
-
     def look(what: str, pointers: Any, mask: Any) -> None:
-        used = pointers.data[open_lanes(pointers, mask)]
+        used = pointers.data[_used(pointers, mask)]
         if not used.size or not tensors:
             return
         for _, first, last, size in tensors:
@@ -73,7 +70,7 @@ def watched_memory() -> Iterator[list[str]]:
     def watched_load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **named: Any) -> Any:
         look("reads", pointers, mask)
         found = load(self, pointers, mask, other, *rest, **named)
-        left_out = ~open_lanes(pointers, mask)
+        left_out = ~_used(pointers, mask)
         if other is None and left_out.any() and np.issubdtype(found.data.dtype, np.floating):
             found.data[left_out] = np.nan
             notes[:] = [NO_OTHER]
@@ -83,9 +80,55 @@ def watched_memory() -> Iterator[list[str]]:
         look("writes", pointers, mask)
         return store(self, pointers, value, mask, *rest, **named)
 
-    builder.create_masked_load, builder.create_masked_store, executor._init_args_hst = watched_load, watched_store, init
-    try:
+    with (
+        mock.patch.multiple(builder, create_masked_load=watched_load, create_masked_store=watched_store),
+        mock.patch.object(executor, "_init_args_hst", init),
+    ):
         yield notes
-    finally:
-        builder.create_masked_load, builder.create_masked_store = load, store
-        executor._init_args_hst = arguments
+
+
+def _used(pointers: Any, mask: Any) -> Any:
+    """Which elements are loaded or stored; block pointers bring their mask as an array."""
+    given = mask if isinstance(mask, np.ndarray) else mask.data
+    return np.broadcast_to(given, pointers.data.shape).astype(bool)
+
+
+@contextlib.contextmanager
+def loads_of_at_most(numbers: int, block: str) -> Iterator[None]:
+    """Inside, a load of more than ``numbers`` numbers raises BlockTooLargeError, which names the ``block``; in other modes none does."""
+    if runtime.mode() != "interpreter":
+        yield
+        return
+    from triton.runtime import interpreter
+
+    builder = type(interpreter.interpreter_builder)
+    load = builder.create_masked_load
+
+    def watched(self: Any, pointers: Any, *rest: Any, **named: Any) -> Any:
+        if pointers.data.size > numbers:
+            raise BlockTooLargeError(f"a load brings more at once than a block, {block}: load block by block")
+        return load(self, pointers, *rest, **named)
+
+    with mock.patch.object(builder, "create_masked_load", watched):
+        yield
+
+
+@contextlib.contextmanager
+def stored() -> Iterator[list[int]]:
+    """How many numbers each store of a kernel in Triton's interpreter writes; atomic additions are stores, too."""
+    from triton.runtime import interpreter
+
+    counts: list[int] = []
+    builder = type(interpreter.interpreter_builder)
+    store, add = builder.create_masked_store, builder.create_atomic_rmw
+
+    def counted_store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
+        counts.append(int(_used(pointers, mask).sum()))
+        return store(self, pointers, value, mask, *rest, **named)
+
+    def counted_add(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
+        counts.append(int(_used(pointers, mask).sum()))
+        return add(self, operation, pointers, value, mask, *rest)
+
+    with mock.patch.multiple(builder, create_masked_store=counted_store, create_atomic_rmw=counted_add):
+        yield counts

@@ -158,7 +158,6 @@ def attention_nodes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: st
     checks.one_of("level", level, list(FLAGS))
     sizes = _check(q, k, v)
     _check_nodes(sizes)
-    checks.one_of("level", level, list(FLAGS))
     o = torch.empty_like(q)
     return o, _done(library(level).attention_nodes(*_pointers(q, k, v, o), *sizes))
 
@@ -175,7 +174,6 @@ def attention_flat(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: str
             f"q is {list(q.shape)} and k {list(k.shape)}, which takes Nq · Nk · d = {products:,} products; pass shapes that take at "
             f"most {MOST_PRODUCTS:,}"
         )
-    checks.one_of("level", level, list(FLAGS))
     o = torch.empty_like(q)
     _done(library(level).try_attention_flat(*_pointers(q, k, v, o), *sizes))
     return o

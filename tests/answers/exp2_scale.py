@@ -1,5 +1,4 @@
 import math
-from math import exp, sqrt
 
 import numpy as np
 import torch
@@ -21,21 +20,9 @@ def right_with_numpy(s, d):
     return torch.from_numpy(p / p.sum()), float((y.max() + np.log2(p.sum())) / np.log2(np.e))
 
 
-def wrong_exp_by_its_own_name(s, d):
-    x = [float(y) / sqrt(d) for y in s]
-    p = [exp(y - max(x)) for y in x]
-    return torch.tensor(p) / sum(p), max(x) + math.log(sum(p))
-
-
 def wrong_softmax_by_another_name(s, d):
     x = s / math.sqrt(d)
     return torch.special.softmax(x, 0), float(torch.special.logsumexp(x, 0))
-
-
-def wrong_exp_in_two_halves(s, d):
-    x = s / math.sqrt(d)
-    p = torch.cosh(x - x.max()) + torch.sinh(x - x.max())
-    return p / p.sum(), float(x.max() + torch.log(p.sum()))
 
 
 def wrong_first_score_for_the_maximum(s, d):

@@ -1,8 +1,5 @@
 import math
 
-import numpy as np
-import torch
-
 
 def right_a_running_average(q, k, v):
     m, l, o = None, 0.0, []
@@ -69,18 +66,3 @@ def wrong_equal_scores_left_out(q, k, v):
         elif x < m:
             l, o = l + math.exp(x - m), [y + math.exp(x - m) * z for y, z in zip(o, numbers)]
     return [y / l for y in o]
-
-
-def wrong_with_torch(q, k, v):
-    x = torch.tensor([sum(a * b for a, b in zip(q, key)) for key in k]) / math.sqrt(len(q))
-    return (torch.softmax(x, 0) @ torch.tensor([list(row) for row in v])).tolist()
-
-
-def wrong_with_numpy(q, k, v):
-    m, l, o = -math.inf, 0.0, np.zeros(len(v[0]))
-    for key, value in zip(k, v):
-        x = float(np.dot(q, list(key))) / math.sqrt(len(q))
-        new = max(m, x)
-        factor, weight = math.exp(m - new), math.exp(x - new)
-        l, o, m = l * factor + weight, o * factor + weight * np.array(list(value)), new
-    return list(o / l)

@@ -23,25 +23,6 @@ def right_by_the_bits_of_the_place(x, sign):
     return torch.from_numpy(y.reshape(x.shape)) / math.sqrt(x.shape[1])
 
 
-def wrong_matrix_of_numpy(x, sign):
-    """if you multiply with the matrix"""
-    matrix = np.ones((1, 1), dtype=np.int8)
-    while len(matrix) < x.shape[1]:
-        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
-    return torch.from_numpy((x * sign).numpy() @ matrix).float() / math.sqrt(x.shape[1])
-
-
-def wrong_sparse_matrices(x, sign):
-    """if you multiply with the matrix"""
-    y, d, half = (x * sign).T, x.shape[1], 1
-    while half < d:
-        at = torch.arange(d)
-        places = torch.stack([at.repeat(2), torch.cat([at, at ^ half])])
-        values = torch.cat([1.0 - 2 * ((at & half) > 0).float(), torch.ones(d)])
-        y, half = torch.sparse_coo_tensor(places, values, (d, d)) @ y / math.sqrt(2), 2 * half
-    return y.T
-
-
 def wrong_unit_rows_rotated(x, sign):
     """if you multiply with the matrix"""
     return (x * sign) @ right_by_the_bits_of_the_place(torch.eye(x.shape[1]), torch.ones_like(sign))

@@ -1,14 +1,10 @@
 """Lecture 07: dV = Pᵀ dO as a Triton kernel that recomputes P."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-import numpy as np
 import torch
 
-from course_lib.exercises import loads
+from course_lib.exercises import accesses
 from course_lib.exercises.base import Case, Exercise
 from course_lib.kernels import triton
 
@@ -29,37 +25,12 @@ def dv_kernel(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.conste
 '''
 
 
-@contextlib.contextmanager
-def _stored() -> Iterator[list[int]]:
-    """How many numbers each store of a kernel in Triton's interpreter writes; atomic additions are stores, too."""
-    from triton.runtime import interpreter
-
-    counts: list[int] = []
-    builder = type(interpreter.interpreter_builder)
-    store, add = builder.create_masked_store, builder.create_atomic_rmw
-
-    def note(pointers: Any, mask: Any) -> None:
-        given = mask if isinstance(mask, np.ndarray) else mask.data
-        counts.append(int(np.broadcast_to(given, pointers.data.shape).astype(bool).sum()))
-
-    def counted_store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
-        note(pointers, mask)
-        return store(self, pointers, value, mask, *rest, **named)
-
-    def counted_add(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
-        note(pointers, mask)
-        return add(self, operation, pointers, value, mask, *rest)
-
-    with mock.patch.multiple(builder, create_masked_store=counted_store, create_atomic_rmw=counted_add):
-        yield counts
-
-
 def run(kernel: Any, case: Case) -> torch.Tensor:
     q, k, L, do = case.args
     (n_q, d), n_k = q.shape, len(k)
     dv = torch.full(k.shape, float("nan"))
     block = case.options.get("BLOCK", 16)
-    with _stored() as counts, loads.at_most(block * d, "BLOCK rows of D numbers"):
+    with accesses.stored() as counts, accesses.loads_of_at_most(block * d, "BLOCK rows of D numbers"):
         kernel[(triton.cdiv(n_k, block),)](q, k, L, do, dv, n_q, n_k, d**-0.5, D=d, BLOCK=block)
     if sum(counts) > dv.numel() and not dv.isnan().any():
         raise RuntimeError(

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 
 from course_lib import runtime
+from course_lib.exercises.accesses import loads_of_at_most
 from course_lib.exercises.base import Case, Exercise
-from course_lib.exercises.loads import at_most
 from course_lib.kernels import triton
 
 ASKED = r"""
@@ -30,7 +30,7 @@ def run(kernel: Any, case: Case) -> torch.Tensor:
     (m, k), n = a.shape, b.shape[1]
     c = torch.full((m, n), float("nan"), device=a.device)
     block = case.options.get("BLOCK", 16)
-    with at_most(block**2, "BLOCK × BLOCK numbers"):
+    with loads_of_at_most(block**2, "BLOCK × BLOCK numbers"):
         kernel[(triton.cdiv(m, block), triton.cdiv(n, block))](a, b, c, m, n, k, BLOCK=block)
     return c.cpu()
 

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 
 from course_lib import runtime
+from course_lib.exercises.accesses import loads_of_at_most
 from course_lib.exercises.base import Case, Exercise
-from course_lib.exercises.loads import at_most
 from course_lib.kernels import triton
 
 ASKED = r"""
@@ -34,7 +34,7 @@ def run(kernel: Any, case: Case) -> torch.Tensor:
     o = torch.full_like(q, float("nan"))
     n_q, d = q.shape
     sizes = {"D": d, "BLOCK_M": 16, "BLOCK_N": 32, **case.options}
-    with at_most(max(sizes["BLOCK_M"], sizes["BLOCK_N"]) * d, "BLOCK_M or BLOCK_N rows of D numbers"):
+    with loads_of_at_most(max(sizes["BLOCK_M"], sizes["BLOCK_N"]) * d, "BLOCK_M or BLOCK_N rows of D numbers"):
         kernel[(triton.cdiv(n_q, sizes["BLOCK_M"]),)](q, k, v, o, n_q, len(k), scale, **sizes)
     return o.cpu()
 
