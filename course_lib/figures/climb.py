@@ -97,7 +97,7 @@ def _causal_blocks(ax: Axes, side: int = 8) -> None:
 
 
 def exponentials() -> Markdown:
-    """What the assembler makes of the powers that ``tl.exp`` and ``tl.exp2`` ask for."""
+    """What the assembler makes of the powers that ``tl.exp`` and ``tl.exp2`` need."""
     columns = [
         [name, *assembly.assembled(ptx)]
         for name, ptx in (("tl.exp", "ex2.approx.f32"), ("tl.exp2", "ex2.approx.ftz.f32"))
@@ -111,7 +111,7 @@ Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 class Pair(NamedTuple):
-    """Pointers and TMA at one tile: TFLOP/s, and how many programs fit on an SM, as compiled here."""
+    """Pointers and TMA at one tile: TFLOP/s, and the resident programs per SM, as compiled here."""
 
     tile: str
     pointers: float
@@ -149,7 +149,7 @@ def pairs(d: int = 64) -> list[Pair]:
 
 
 def programs(report: Compiled) -> int:
-    """How many programs of a kernel fit on an SM of an H200, by registers and shared memory."""
+    """Resident programs of a kernel per SM of an H200, by registers and shared memory."""
     fit = registers.resident_programs(
         report.threads, report.registers, report.shared_bytes, data.gpu("H200").shared_kib_per_sm
     )
@@ -157,7 +157,7 @@ def programs(report: Compiled) -> int:
 
 
 def tma_tiles() -> style.Picture:
-    """Pointers and TMA at the same tiles: the rates of both and the programs that fit on an SM."""
+    """Pointers and TMA at the same tiles: the rates of both and the resident programs per SM."""
     return style.picture(
         _tma_tiles,
         pairs(),

@@ -12,7 +12,7 @@ LENGTHS = (512, 1024, 2048, 4096, 8192, 16_384)
 GRID = [(d, causal, n) for d in (64, 128) for causal in (False, True) for n in LENGTHS[1:]]
 SAVED = (
     34 * 4 * 4 / 4
-)  # cycles a block of 64 × 64: exponentials a thread, instructions around each, warps, over 4 issued in a cycle
+)  # cycles a block of 64 × 64: exponentials per thread, instructions around each, warps, over 4 issued in a cycle
 
 
 class Timed(NamedTuple):
@@ -80,7 +80,7 @@ def gain(algorithm: str, over: str, d: int = 128, causal: bool = False, n: int =
 
 
 def swept(algorithm: str, d: int, causal: bool, *setting: int) -> float:
-    """TFLOP/s of 'tuned', 'split' or 'TMA' in the sweep at (queries, keys, warps, stages)."""
+    """TFLOP/s of 'tuned', 'causal block skipping' or 'TMA' in the sweep at (queries, keys, warps, stages)."""
     return next(row.tflops for row in rows(Setting, BLOCKS) if row[:-1] == (algorithm, d, causal, *setting))
 
 

@@ -124,7 +124,7 @@ LOOP_ORDER_SHAPES = ((1, 4096), (1, 16_384), (16, 4096), (256, 1024), (64, 4096)
 
 
 def loop_orders() -> list[dict[str, Any]]:
-    """fp16, d = 64, 64 x 64 blocks: standard, V1, running, V2 and torch's fused attention, with one or many programs a head.
+    """fp16, d = 64, 64 x 64 blocks: standard, V1, running, V2 and torch's fused attention, with one or many programs per head.
 
     Ours twice: with loads that run ahead (num_stages=3, Triton's default) and without (1).
     """

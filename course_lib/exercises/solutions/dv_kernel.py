@@ -3,7 +3,7 @@
 SOURCE = '''
 @triton.jit
 def dv_kernel(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    """dV [n_k, D] = Pᵀ dO, float32, with P = exp(scale · Q Kᵀ − L) recomputed; one block of keys a program."""
+    """dV [n_k, D] = Pᵀ dO, float32, with P = exp(scale · Q Kᵀ − L) recomputed; one block of keys per program."""
     keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     cols = tl.arange(0, D)
     k = tl.load(k_ptr + keys[:, None] * D + cols[None, :], mask=keys[:, None] < n_k, other=0.0)

@@ -2,7 +2,7 @@
 
 SOURCE = '''
 def setmaxnreg(consumers: int, producer: int) -> int:
-    """Registers a thread of each consumer, if the producer keeps so many a thread."""
+    """Registers per thread of each consumer, if the producer keeps so many per thread."""
     start = 512 // (consumers + 1) // 8 * 8
     share = ((consumers + 1) * start - producer) // consumers
     return min(256, share // 8 * 8)

@@ -23,7 +23,7 @@ STUB = '''
 def online_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):
-    """O [n_q, D] = softmax(scale · Q Kᵀ) V, float32; BLOCK_M rows of O a program."""
+    """O [n_q, D] = softmax(scale · Q Kᵀ) V, float32; BLOCK_M rows of O per program."""
     ...
 '''
 

@@ -47,7 +47,7 @@ def descriptor_kernel(
     q_desc, k_desc, v_desc, o_desc, L_ptr, counter_ptr, heads, group, at_once, n_q, n_k, offset, scale, D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr, PERSISTENT: tl.constexpr,
 ):  # fmt: skip
-    """A tile a program; or, persistent, tile after tile, the next one from a counter in memory (0 at the start).
+    """One program per tile; or, persistent, tile after tile, the next one from a counter in memory (0 at the start).
 
     q and o [H, Nq, D], k and v [H / group, Nk, D] by descriptors of [1, BLOCK, D] blocks, L [H, Nq].
     """

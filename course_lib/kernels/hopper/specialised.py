@@ -271,7 +271,7 @@ def specialised_kernel(
     """A persistent program: tiles of CONSUMERS × 64 rows, the next one from a counter in memory (0 at the start).
 
     q and o [B, H, Nq, D], k and v [B, H / group, Nk, D] by descriptors of [1, 1, 64 or BLOCK_N, BLOCK_D] blocks; L [B, H, Nq].
-    2 consumers have 240 registers a thread, 3 have 160; the producer gives most of its own away.
+    2 consumers have 240 registers per thread, 3 have 160; the producer gives most of its own away.
     """
     gl.static_assert(
         CONSUMERS == 2 or CONSUMERS == 3, "two or three warpgroups compute: the rings wait for each of them"
