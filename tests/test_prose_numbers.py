@@ -16,6 +16,7 @@ import pytest
 from prose_numbers import Hit, Page, clean, kind
 
 from course_lib import data
+from course_lib.figures import loop_orders
 from course_lib.model import cost, pipeline, roofline
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,7 +91,16 @@ def idle(consumers: int = 2, buffers: int = 3, mode: str = "none") -> float:
     return 100 * pipeline.idle_fraction(pipeline.simulate(6, consumers, buffers, 2, 1, 1, 1, mode))
 
 
-SCOPE = {"math": math, "data": data, "cost": cost, "roofline": roofline, "rows": rows, "seconds": seconds, "idle": idle}
+SCOPE = {
+    "math": math,
+    "data": data,
+    "cost": cost,
+    "roofline": roofline,
+    "rows": rows,
+    "seconds": seconds,
+    "idle": idle,
+    "loops": loop_orders,
+}
 
 
 def recorded(name: str) -> list[float]:

@@ -4,6 +4,18 @@ A subject is a module. It reads its records as typed rows (``records.rows``) and
 stands with the figure; it names axes and marks, without digits and without what comes out: a screen reader meets it before the answer.
 """
 
-from course_lib.figures.loop_orders import loop_walk, seats
+from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
+from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
 
-__all__ = ["loop_walk", "seats"]
+__all__ = [
+    "bytes_by_level",
+    "bytes_moved",
+    "four_counts",
+    "gains_by_heads",
+    "largest_steps",
+    "loop_walk",
+    "pair_cycles",
+    "seat_gains",
+    "seats",
+    "splitting_pays",
+]

@@ -1,20 +1,17 @@
 """Lecture 06: what each difference between FlashAttention and FlashAttention-2 could gain, and what it gains on an H200."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from matplotlib.axes import Axes
-from matplotlib.patches import Circle, Rectangle
-
 from course_lib import data
-from course_lib.figures.records import label, rows
+from course_lib.figures.records import rows
 from course_lib.model import cost
-from course_lib.show import style
+from course_lib.model.cost import Traffic
+from course_lib.show.tables import Table
 
 D, BLOCK = 64, 64  # of all recordings of this lecture
 WARPS, MOST_WARPS = 4, 64  # of a program; of an SM
+COUNTED = ((256, 1024), (64, 4096), (16, 16_384))  # (heads, N) of which the profiler counted the bytes
 LADDER = ("V1", "V1, parallel", "running", "V2")  # each with one change more than the one before
-STEPS = ("1  more programs", "2  O, ℓ, m stay\non the chip", "3  normalise once")
 
 
 class Timed(NamedTuple):
@@ -45,12 +42,15 @@ class Counted(NamedTuple):
     dram_read: int
     dram_write: int
 
+    @property
+    def on_chip(self) -> int:
+        """Bytes between L2 and the SMs, both ways."""
+        return self.sm_read + self.l2_write
 
-class Gain(NamedTuple):
-    """The factor by which a step may speed up at most, by a count, and by which it does."""
-
-    bound: float
-    measured: float
+    @property
+    def dram(self) -> int:
+        """Bytes between DRAM and L2, both ways."""
+        return self.dram_read + self.dram_write
 
 
 def seconds(algorithm: str, heads: int, n: int, num_stages: int | None = None) -> float:
@@ -60,6 +60,11 @@ def seconds(algorithm: str, heads: int, n: int, num_stages: int | None = None) -
         for run in rows(Timed, "loop_orders")
         if (run.algorithm, run.heads, run.n) == (algorithm, heads, n) and num_stages in (None, run.num_stages)
     )
+
+
+def shapes() -> list[tuple[int, int]]:
+    """(heads, N) of all recordings."""
+    return sorted({(run.heads, run.n) for run in rows(Timed, "loop_orders")})
 
 
 def counted(algorithm: str, heads: int, n: int, num_stages: int) -> Counted:
@@ -77,95 +82,126 @@ def resident(algorithm: str, heads: int, n: int, num_stages: int) -> int:
     return round(counted(algorithm, heads, n, num_stages).occupancy * MOST_WARPS / WARPS)
 
 
-def gains(heads: int, n: int) -> list[Gain]:
-    """The three steps from V1 to V2 at one shape: what seats, bytes and cycles allow at most, and what the clock shows."""
-    seats = data.gpu("H200").sms * resident("V1, parallel", heads, n, 1)
+def counts(algorithm: str, heads: int, n: int) -> Traffic:
+    """What the formula counts for V1, V1, parallel, or V2 in the recorded setting: blocks of 64, fp16."""
+    if algorithm == "V2":
+        return cost.flash_v2_traffic(n, D, BLOCK, "fp16", lse=True).times(heads)
+    split = n // BLOCK if "parallel" in algorithm else 1
+    return cost.flash_v1_traffic(n, D, BLOCK, "fp16", block_m=BLOCK, split=split).times(heads)
+
+
+class Gain(NamedTuple):
+    """The factor by which a step may speed up at most, by a count, and by which it does."""
+
+    bound: float
+    measured: float
+
+
+def gains(heads: int, n: int, num_stages: int | None = 1) -> list[Gain]:
+    """The three steps from V1 to V2 at one shape: what seats, bytes and cycles allow at most, and what the clock shows.
+
+    All kernels with ``num_stages``; None takes the fastest setting of each.
+    """
+    taken = min(data.gpu("H200").sms * resident("V1, parallel", 16, 16_384, 1), heads * n // BLOCK)
     pair = cost.flash_v1_traffic(BLOCK, D, BLOCK, "fp16", block_m=BLOCK).total_bytes
     streamed = 2 * BLOCK * D * cost.element_bytes("fp16")  # K and V of a pair
-    bounds = (seats / heads, pair / streamed, cycles("running", n) / cycles("V2", n))
-    times = [seconds(name, heads, n, 1) for name in LADDER]
+    bounds = (taken / heads, pair / streamed, sum(cycles("running", n)) / sum(cycles("V2", n)))
+    times = [seconds(name, heads, n, num_stages) for name in LADDER]
     return [Gain(bound, times[i] / times[i + 1]) for i, bound in enumerate(bounds)]
 
 
-def cycles(order: str, n: int) -> float:
-    """Cycles of an SM for one head in 'V1', 'running' or 'V2', if nothing overlaps: an SM of an H200 does 4,096 operations of
-    a product, 128 multiplications or 16 exponentials or divisions a cycle (data sheet; CUDA programming guide)."""
-    work = cost.attention_operations(order, n, D, BLOCK, BLOCK)
-    return 4 * n * n * D / 4096 + work.rescale / 128 + (work.exp + work.divide) / 16
+class Cycles(NamedTuple):
+    """Cycles of an SM of an H200, if nothing overlaps, at its rates of operations a cycle (data sheet; CUDA programming guide)."""
+
+    matmuls: float  # 4,096
+    exponentials: float  # 16
+    divisions: float  # 16
+    multiplications: float  # 128
 
 
-def loop_walk() -> style.Picture:
-    """The three steps from V1 to V2 for few heads and for many: the gain on an H200 beside its bound."""
-    return style.picture(
-        _walk,
-        {
-            "16 heads of 16,384: parallelism gains most": gains(16, 16_384),
-            "256 heads of 1,024: residency gains most": gains(256, 1024),
-        },
-        axes=(1, 2),
-        size=(11.5, 3.6),
-        alt="two panels, few long heads and many short ones, a row per step: a bar for the gain and a hollow diamond for its bound",
-    )
+def cycles(order: str, n: int) -> Cycles:
+    """What a pair of blocks of one head of n tokens costs in 'V1', 'running' or 'V2', on average."""
+    work, pairs = cost.attention_operations(order, n, D, BLOCK, BLOCK), (n // BLOCK) ** 2
+    per_cycle = ((4 * n * n * D, 4096), (work.exp, 16), (work.divide, 16), (work.rescale, 128))
+    return Cycles(*(amount / rate / pairs for amount, rate in per_cycle))
 
 
-def _walk(axes: Sequence[Axes], panels: dict[str, list[Gain]]) -> None:
-    for ax, (title, steps) in zip(axes, panels.items(), strict=True):
-        for y, (gain, shade) in enumerate(zip(steps, (style.GREEN, style.BLUE, style.GREY), strict=True)):
-            ax.plot([1, gain.measured], [y, y], color=shade, lw=9, solid_capstyle="butt", zorder=2)
-            ax.plot([gain.bound], [y], "D", mfc="white", mec=style.BLACK, ms=9, mew=1.6, zorder=4)
-            ax.text(1.04, y + 0.36, f"measured {_factor(gain.measured)}", va="center", weight="bold", fontsize=11)
-            ax.text(gain.bound * 1.13, y, f"at most {_factor(gain.bound)}", va="center", fontsize=10.5)
-        ax.axvline(1, color=style.BLACK, lw=1)
-        ax.set(xscale="log", xlim=(0.75, 80), ylim=(2.75, -0.5))
-        ax.set_xticks([1, 2, 5, 10, 20, 50], ["1×", "2×", "5×", "10×", "20×", "50×"])
-        ax.minorticks_off()
-        ax.set_title(title, loc="left", fontsize=12.5, weight="bold")
-        ax.spines["left"].set_visible(False)
-        ax.grid(False)
-        ax.tick_params(axis="y", length=0)
-    axes[0].set_yticks(range(3), STEPS)
-    axes[1].set_yticks([])
-    style.source_note(axes[0], f"bars: {label('loop_orders')}   ◇ bound from a count")
+def pair_cycles() -> Table:
+    """What a pair of blocks costs in each form, in cycles of an SM: matmuls, exponentials, divisions and multiplications."""
+    found = {order: cycles(order, 16_384) for order in cost.ORDERS}
+    rows = [[order, *(f"{x:.0f}" for x in (*c, sum(c)))] for order, c in found.items()]
+    return Table(["cycles for a pair of blocks", "matmuls", "exponentials", "divisions", "rescaling", "in all"], rows)
 
 
-def _factor(x: float) -> str:
-    return f"{x:.0f}×" if x >= 10 else f"{x:.2f}×" if x < 1.15 else f"{x:.2g}×"
+class Split(NamedTuple):
+    """V2 at one shape: seats that its programs take with one per head and with one per block of queries, and what that gains."""
+
+    heads: int
+    n: int
+    taken: int
+    expected: float
+    measured: float
 
 
-def seats() -> style.Picture:
-    """An H200 as 132 SMs with two seats each, for V2: 16 heads, 256 heads, and 16 heads cut into blocks of queries."""
-    panels = [
-        (f"{heads} heads, {how}", programs)
-        for heads, how, programs in (
-            (16, "one program each", 16),
-            (256, "one program each", 256),
-            (16, "split: 4,096 programs", 16 * 16_384 // BLOCK),
-        )
+def splits() -> list[Split]:
+    """What splitting V2's queries gains at four shapes, by counting seats and by the clock."""
+    total, found = data.gpu("H200").sms * resident("V2", 16, 16_384, 3), []
+    for heads, n in ((1, 16_384), (16, 16_384), (64, 4096), (256, 1024)):
+        taken = min(total, heads * n // BLOCK)
+        gain = seconds("V2, one per head", heads, n, 3) / seconds("V2", heads, n, 3)
+        found.append(Split(heads, n, taken, taken / heads, gain))
+    return found
+
+
+def seat_gains() -> Table:
+    """``splits`` as a table."""
+    cells = [
+        [
+            f"{s.heads} × {s.n:,}",
+            f"{s.heads} → {s.taken}",
+            f"{s.expected:.3g}×",
+            f"{s.measured:.3g}×",
+            f"{s.measured / s.expected:.2f}",
+        ]
+        for s in splits()
     ]
-    return style.picture(
-        _seats,
-        panels,
-        resident("V2", 16, 16_384, 3),
-        axes=(1, 3),
-        size=(11.5, 3.7),
-        alt="three times the GPU as a grid of boxes, an SM each, with two dots that are filled where a program sits",
+    return Table(["heads × N", "seats taken", "expected", "measured", "measured ÷ expected"], cells)
+
+
+def splitting_pays() -> list[tuple[str, bool]]:
+    """For each of four shapes what splitting V2's queries gains, and whether that is a gain: 1.2 times or more."""
+    return [
+        (f"V2, {s.heads} × {s.n:,}: {s.measured:.2f} times as fast when split", s.measured >= 1.2) for s in splits()
+    ]
+
+
+def largest_steps() -> list[tuple[str, bool]]:
+    """For each of six shapes the gains of the three steps, and whether that of the second, O on the chip, is the largest."""
+    found = []
+    for heads, n in shapes():
+        steps = [gain.measured for gain in gains(heads, n, num_stages=None)]
+        words = "parallelism {:.2f}×, residency {:.2f}×, normalisation {:.2f}×".format(*steps)
+        found.append((f"{heads} × {n:,}: {words}", max(steps) == steps[1]))
+    return found
+
+
+def four_counts() -> Table:
+    """Gigabytes that V2 reads, at each place where the profiler counts, beside the formula, at three shapes."""
+    found = []
+    for heads, n in COUNTED:
+        seen = counted("V2", heads, n, 3)
+        once = cost.compulsory_traffic(n, D, "fp16").times(heads).read_bytes
+        places = (counts("V2", heads, n).read_bytes, seen.l1_read, seen.sm_read, seen.l2_read, seen.dram_read, once)
+        found.append([f"{heads} × {n:,}", *(f"{x / 1e9:.3g}" for x in places)])
+    return Table(
+        [
+            "GB read by V2, heads × N",
+            "formula",
+            "asked of L1",
+            "into the SMs",
+            "looked up in L2",
+            "DRAM",
+            "each byte once",
+        ],
+        found,
     )
-
-
-def _seats(axes: Sequence[Axes], panels: list[tuple[str, int]], each: int) -> None:
-    sms = data.gpu("H200").sms
-    for ax, (title, programs) in zip(axes, panels, strict=True):
-        for sm in range(sms):
-            row, column = divmod(sm, 12)
-            x, y = column, -0.72 * row
-            ax.add_patch(Rectangle((x, y), 0.86, 0.58, fc="#F1F1F1", ec="#C9C9C9", lw=0.6))
-            for seat in range(each):
-                taken = seat * sms + sm < programs
-                look = {"fc": style.BLUE, "ec": style.BLUE} if taken else {"fc": "white", "ec": "#C0C0C0"}
-                ax.add_patch(Circle((x + 0.24 + 0.38 * seat, y + 0.29), 0.14, lw=0.8, **look))
-        filled, queue = min(programs, each * sms), max(0, programs - each * sms)
-        words = f"{filled} of {each * sms} seats taken" + (f", {queue:,} programs wait" if queue else "")
-        ax.set(xlim=(-0.2, 12.1), ylim=(-8.3, 0.9), aspect="equal")
-        ax.axis("off")
-        ax.set_title(title, loc="left", fontsize=12.5, weight="bold")
-        ax.text(0, -7.5, words, fontsize=10.5, va="top")
