@@ -1,6 +1,7 @@
 """Lecture 06, drawn: the walk from V1 to V2 beside its bounds, seats, and bytes at each level of the memory."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -115,8 +116,8 @@ def _levels(ax: Axes, heads: int, n: int) -> None:
         for i, (where, read, written) in enumerate(bars):
             y, hollow = group * 4 + i, i == 0
             for left, size, shade in ((0, read, style.BLUE), (read, written, style.ORANGE)):
-                look = {"fc": "white", "ec": shade, "lw": 1.6} if hollow else {"fc": shade, "ec": shade, "lw": 0}
-                ax.barh(y, size / 1e9, left=left / 1e9, height=0.72, **look)
+                look: dict[str, Any] = {"fc": "white", "lw": 1.6} if hollow else {"fc": shade, "lw": 0}
+                ax.barh(y, size / 1e9, left=left / 1e9, height=0.72, ec=shade, **look)
             ax.text(
                 (read + written) / 1e9 + 0.15,
                 y,
