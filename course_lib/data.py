@@ -5,8 +5,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,72 +18,53 @@ class DataError(ValueError):
     """A table in ``data/`` is broken; the message names file, line and field."""
 
 
-def as_text(s: str) -> str:
-    """A field that must not be empty; as it is. Raises ValueError, as all converters do."""
-    if not checks.text("s", s).strip():
-        raise ValueError("is empty")
-    return s
+COUNTS = ("n", "d", "sms", "shared_bytes_per_cycle")  # columns of whole numbers
 
 
-def as_positive(s: str) -> float:
-    """A finite number above 0."""
-    x = float(checks.text("s", s))
-    if not 0 < x < float("inf"):
-        raise ValueError("is not a positive number")
-    return x
+def read_table(path: Path, key: str) -> list[dict[str, Any]]:
+    """The rows of a CSV file. A column that holds a number holds numbers above 0 alone, or None where it is blank; others hold text.
 
-
-def as_count(s: str) -> int:
-    """A whole number of at least 1."""
-    x = int(checks.text("s", s))
-    if x < 1:
-        raise ValueError("is not a whole number of at least 1")
-    return x
-
-
-def as_rate(s: str) -> float | None:
-    """A peak rate, or None where the hardware does not have the format."""
-    return as_positive(s) if checks.text("s", s) else None
-
-
-def read_table(path: Path, schema: Mapping[str, Callable[[str], Any]], key: str) -> list[dict[str, Any]]:
-    """The rows of a CSV file, each field converted by its schema entry; ``key`` must differ from row to row.
-
-    Raises DataError naming file, line and field; TypeError or ValueError for a path, schema or key that cannot be.
+    ``key`` is a column that differs from row to row. Raises DataError naming file, line and field; TypeError or ValueError for a path or
+    key that cannot be.
     """
     checks.instance("path", path, Path, "DATA / 'gpus.csv'")
-    checks.instance("schema", schema, Mapping, "{'name': as_text}")
-    for name, convert in schema.items():
-        checks.function(f"schema[{name!r}]", convert)
-    checks.one_of("key", key, list(schema))
     try:
-        return _rows(path, schema, key)
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            raw = [(reader.line_num, row) for row in reader]
     except UnicodeDecodeError as error:
         raise DataError(f"{path.name} is not UTF-8 ({error})") from None
-
-
-def _rows(path: Path, schema: Mapping[str, Callable[[str], Any]], key: str) -> list[dict[str, Any]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        if list(reader.fieldnames or []) != list(schema):
-            raise DataError(f"{path.name}, line 1: the columns are {reader.fieldnames}; expected {list(schema)}")
-        rows: list[dict[str, Any]] = []
-        for raw in reader:
-            where = f"{path.name}, line {reader.line_num}"
-            if None in raw or None in raw.values():
-                raise DataError(f"{where}: the row does not have {len(schema)} fields")
-            row = {}
-            for name, convert in schema.items():
-                try:
-                    row[name] = convert(raw[name])
-                except ValueError as error:
-                    raise DataError(f"{where}, field {name!r}: {raw[name]!r} ({error})") from None
-            if any(row[key] == other[key] for other in rows):
-                raise DataError(f"{where}, field {key!r}: {row[key]!r} stands in an earlier row, too")
-            rows.append(row)
-    if not rows:
+    names = list(reader.fieldnames or [])
+    checks.one_of("key", key, names)
+    if not raw:
         raise DataError(f"{path.name} has no rows")
+    for line, row in raw:
+        if None in row or None in row.values():
+            raise DataError(f"{path.name}, line {line}: the row does not have {len(names)} fields")
+    numbers = {name for name in names if any(_number(row[name]) is not None for _, row in raw)}
+    rows: list[dict[str, Any]] = []
+    for line, row in raw:
+        found: dict[str, Any] = dict(row)
+        for name, text in row.items():
+            where = f"{path.name}, line {line}, field {name!r}: {text!r}"
+            if name not in numbers and not text.strip():
+                raise DataError(f"{where} is empty")
+            if name in numbers:
+                found[name] = None if not text else int(text) if name in COUNTS and text.isdigit() else _number(text)
+                if text and not 0 < (found[name] or 0.0) < math.inf:
+                    raise DataError(f"{where} is not a positive number")
+        if any(found[key] == other[key] for other in rows):
+            raise DataError(f"{path.name}, line {line}, field {key!r}: {found[key]!r} stands in an earlier row, too")
+        rows.append(found)
     return rows
+
+
+def _number(text: str) -> float | None:
+    """The number that a field holds, None if it holds none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -93,7 +73,7 @@ class Gpu:
 
     name: str
     architecture: str
-    compute_capability: str
+    compute_capability: float
     hbm_gb: float
     hbm_gb_per_s: float
     sms: int
@@ -151,14 +131,10 @@ class Gpu:
         return self.flops_per_s(dtype) / self.hbm_bytes_per_s
 
 
-_CONVERT: dict[Any, Callable[[str], Any]] = {str: as_text, float: as_positive, int: as_count, float | None: as_rate}
-
-
 @functools.cache
 def gpus() -> dict[str, Gpu]:
     """All GPUs of ``data/gpus.csv`` by name, in the file's order."""
-    schema = {f.name: _CONVERT[f.type] for f in fields(Gpu)}
-    return {row["name"]: Gpu(**row) for row in read_table(DATA / "gpus.csv", schema, key="name")}
+    return {row["name"]: Gpu(**row) for row in read_table(DATA / "gpus.csv", key="name")}
 
 
 def gpu(name: str) -> Gpu:
@@ -166,52 +142,19 @@ def gpu(name: str) -> Gpu:
     return gpus()[checks.one_of("gpu", name, list(gpus()))]
 
 
-_REPORTED: dict[str, dict[str, Callable[[str], Any]]] = {
-    "attention_gpu": {
-        "n": as_count,
-        "d": as_count,
-        "pytorch_ms": as_positive,
-        "flash_ms": as_positive,
-        "pytorch_mb": as_positive,
-        "flash_mb": as_positive,
-        "source": as_text,
-    },
-    "attention_error": {"n": as_count, "lite": as_positive, "online": as_positive, "source": as_text},
-    "eight_bit_error": {"way": as_text, "rms_error": as_positive, "source": as_text},
-    "fa3_forward": {"d": as_count, "n": as_count, "tflops": as_positive, "source": as_text},
-    "full_stack": {
-        "n": as_count,
-        "d": as_count,
-        "python_autograd_ms": as_positive,
-        "python_raw_ms": as_positive,
-        "cpp_ms": as_positive,
-        "pytorch_gpu_ms": as_positive,
-        "lite_ms": as_positive,
-        "source": as_text,
-    },
-    "intensity": {"n": as_count, "d": as_count, "standard": as_positive, "flash": as_positive, "source": as_text},
-    "memory_prices": {"memory": as_text, "gb": as_positive, "usd": as_positive, "source": as_text},
-    "sources": {"key": as_text, "title": as_text, "kind": as_text},
-}
-
-
 def reported(name: str) -> list[dict[str, Any]]:
     """The rows of ``data/reported/<name>.csv``: what a source reports, with the source's key in column ``source``."""
-    return _reported(checks.one_of("name", name, list(_REPORTED)))
+    return _reported(checks.one_of("name", name, sorted(path.stem for path in (DATA / "reported").glob("*.csv"))))
 
 
 @functools.cache
 def _reported(name: str) -> list[dict[str, Any]]:
-    schema = _REPORTED[name]
     path = DATA / "reported" / f"{name}.csv"
-    rows = read_table(path, schema, key=next(iter(schema)))
-    if "source" in schema:
-        known = {row["key"] for row in reported("sources")}
-        for number, row in enumerate(rows, start=2):
-            if row["source"] not in known:
-                raise DataError(
-                    f"{path.name}, line {number}, field 'source': {row['source']!r} is not in reported/sources.csv"
-                )
+    rows = read_table(path, key=path.read_text(encoding="utf-8").split(",")[0])
+    known = {row["key"] for row in rows} if name == "sources" else {row["key"] for row in _reported("sources")}
+    for row in rows:
+        if "source" in row and row["source"] not in known:
+            raise DataError(f"{path.name}, field 'source': {row['source']!r} is not in reported/sources.csv")
     return rows
 
 
@@ -229,8 +172,7 @@ def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
 @functools.cache
 def claims() -> dict[str, dict[str, str]]:
     """The claims ledger by id: source, lecture, the claim, the experiment that tests it."""
-    schema = dict.fromkeys(("id", "source", "lecture", "claim", "experiment"), as_text)
-    return {row["id"]: row for row in read_table(DATA / "claims.csv", schema, key="id")}
+    return {row["id"]: row for row in read_table(DATA / "claims.csv", key="id")}
 
 
 class Measured(NamedTuple):

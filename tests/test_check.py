@@ -15,7 +15,7 @@ from course_lib.exercises import check, compiling, exercises, hint, material, pr
 from course_lib.exercises.base import Case
 from course_lib.exercises.checking import shown
 from course_lib.exercises.differences import differs
-from course_lib.exercises.forked_process import Failure, outcomes
+from course_lib.exercises.forked_process import Failure
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 ALL = list(exercises().values())
@@ -43,7 +43,6 @@ def test_an_exception_is_shown_short_at_the_students_line() -> None:
         ("return (lambda: 1), 2", "m: a function came back; return a number"),
         ("return None", "None came back: is a return missing?"),
         ("return 1, 2, 3", "a tuple of 3 came back; return a tuple of 2: m, l"),
-        ("return 'five', 1.0", "m: 'five' came back; return a number"),
     ],
 )
 def test_whatever_happens_ends_in_words(body, words) -> None:
@@ -112,8 +111,6 @@ def test_another_exception_of_the_same_type_is_another_bug() -> None:
         (torch.tensor([0.1, 1 / 3, 16777217.0]), torch.tensor([0.1, 1 / 3, 16777217.0])),
         (torch.tensor([65504.0, 6e-8], dtype=torch.float16), torch.tensor([65504.0, 6e-8], dtype=torch.float16)),
         (torch.tensor([1 / 3], dtype=torch.float64), torch.tensor([1 / 3], dtype=torch.float64)),
-        ((26_000, [1e-300, 5e-324]), (26_000, [1e-300, 5e-324])),
-        (1e22, 1e22),
     ],
 )
 def test_an_argument_that_is_shown_can_be_typed_in(value, again) -> None:
@@ -126,10 +123,6 @@ def test_an_argument_that_is_shown_can_be_typed_in(value, again) -> None:
         if isinstance(again, torch.Tensor)
         else typed == again
     )
-
-
-def test_a_number_that_has_to_be_exact_is_shown_with_all_its_digits() -> None:
-    assert differs(1024.0, 1023.9999999999999, 0.0) == "1024.0 came back, right is 1023.9999999999999"
 
 
 def test_other_arguments_are_refused_before_anything_runs() -> None:
@@ -199,7 +192,6 @@ def test_what_only_the_interpreter_takes_is_refused_in_the_compilers_words() -> 
     [
         ("matmul_kernel", ', input_precision="ieee"', "", "multiplies in TF32"),
         ("matmul_kernel", 'input_precision="ieee"', 'input_precision="tf32"', "multiplies in TF32"),
-        ("matmul_kernel", 'input_precision="ieee"', "allow_tf32=True", "multiplies in TF32"),
         ("matmul_kernel", 'input_precision="ieee"', "allow_tf32=False", ""),
         ("matmul_kernel", 'input_precision="ieee"', 'input_precision="tf32x3"', ""),
         ("online_kernel", 'tl.dot(p, v, input_precision="ieee")', "tl.dot(p, v)", "multiplies in TF32"),
@@ -218,10 +210,8 @@ def test_full_precision_is_full_precision_on_a_gpu(name, old, new, words) -> Non
     ("cell", "words"),
     [
         ("1 / 0", ""),
-        ("import missing_module", ""),
         ("while True: pass", ""),
         ("from course_lib.kernels import tl, triton, matmul\nSIZE = tl.constexpr(0)", ""),
-        ("import course_lib.kernels.matmul as m\nSIZE = tl.constexpr(len(m.__name__))", ""),
         ("SIZE = 1 / 0", "SIZE is not defined"),
         ("@missing\n@triton.jit\ndef matmul_kernel(): ...", ""),
     ],
@@ -302,42 +292,23 @@ def test_after_a_check_the_interpreter_is_as_before() -> None:
     assert type(interpreter.interpreter_builder).create_masked_load is before
 
 
-def test_outcomes_stop_where_the_process_ended() -> None:
-    def third():
-        import os
-
-        os._exit(1)
-
-    found = outcomes(third, [lambda: 1, lambda: torch.ones(2), third, lambda: 4])
-    assert found[0].result == 1
-    assert torch.equal(found[1].result, torch.ones(2))
-    assert isinstance(found[2].result, Failure)
-    assert len(found) == 3
-
-
 @pytest.mark.parametrize(
     ("found", "right", "words"),
     [
-        (1.0, 1, "1.0 came back"),
         (True, 1, "True came back; return a whole number"),
         (64.0, 64, "64.0 came back; return a whole number, with // or int()"),
         (1, True, "1 came back; return True or False"),
         (np.int64(3), 3, ""),
-        (np.bool_(True), True, ""),
         (np.float64(0.5), 0.5, ""),
         (None, (1.0, 2.0), "is a return missing?"),
         (1.00002, 1.0, "(off by 2e-05; 1e-05 is allowed)"),
         (1, 1.0, ""),
-        (torch.tensor(2.0), 2.0, ""),
         (math.nan, 1.0, "nan came back"),
         (math.inf, math.inf, ""),
         (torch.ones(2, 3), torch.ones(3, 2), "shape [2, 3] came back, right is [3, 2]"),
         (torch.tensor([1.0, math.nan]), torch.tensor([1.0, 2.0]), "1 of 2 numbers are off; at [1] nan came back"),
         ([1.0], torch.ones(1), "a list came back; return a tensor"),
-        (torch.tensor([1, 2]), torch.tensor([1, 3]), "[1, 2] came back"),
         ({"K": 1}, {"K": 2}, "K: 1 came back"),
-        ({"V": 1}, {"K": 2}, "return a dictionary with 'K'"),
-        (1e30, 1.0, "1e+30 came back"),
         (torch.full((2,), 1e-9), torch.zeros(2), "2 of 2 numbers are off"),
     ],
 )

@@ -67,15 +67,6 @@ def test_bad_input_is_refused_before_a_launch(change, error, message) -> None:
         online_softmax(change(torch.randn(4, 8, device=DEVICE)), 8)
 
 
-@pytest.mark.parametrize(
-    ("block", "error"),
-    [(0, ValueError), (-4, ValueError), (48, ValueError), (16.0, TypeError), (True, TypeError), ("8", TypeError)],
-)
-def test_bad_block(block, error) -> None:
-    with pytest.raises(error, match=r"block is .*; pass a power of two"):
-        offline_softmax(torch.randn(2, 8, device=DEVICE), block)
-
-
 def test_a_block_that_triton_cannot_hold_is_refused() -> None:
     with pytest.raises(ValueError, match="block is 2097152; pass a power of two of at most 1,048,576"):
         online_softmax(torch.randn(2, 8, device=DEVICE), 2**21)

@@ -299,14 +299,6 @@ def test_the_second_process_finds_the_library_in_the_cache(fresh, monkeypatch) -
     cpp.library("-O2")
 
 
-def test_a_library_that_cannot_be_loaded_is_a_clear_error(fresh, monkeypatch) -> None:
-    junk = fresh / "junk.so"
-    junk.write_bytes(b"not a library")
-    monkeypatch.setattr(cpp, "_compiled", lambda *_: junk)
-    with pytest.raises(cpp.CppCompileError, match=r"junk\.so was compiled but cannot be loaded"):
-        cpp.library("-O2")
-
-
 def test_the_second_machine_is_dashed_and_what_is_reported_has_one_entry() -> None:
     ax = Figure().subplots()
     points = ((8, 16), (1.0, 2.0))

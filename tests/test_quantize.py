@@ -55,14 +55,6 @@ def test_int8_has_steps_of_one_size(per) -> None:
     assert float((found.restored - x).abs().max()) <= 0.5 * float(step) * (1 + 1e-6)
 
 
-def test_a_scale_for_all_costs_int8_more_than_a_floating_format() -> None:
-    """The largest number sets int8's step everywhere; a floating format's step shrinks with the number."""
-    x = randn(4, 256)
-    x[0, 0] = 1000.0
-    errors = {f: (quantize.quantise(x, f).restored - x)[1:].abs().mean() for f in ("e4m3", "int8")}
-    assert errors["int8"] > 20 * errors["e4m3"]
-
-
 @pytest.mark.parametrize("per", quantize.SCALES)
 def test_torchs_own_cast_agrees_and_zeros_stay(per) -> None:
     x = randn(8, 8).float()

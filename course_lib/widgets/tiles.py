@@ -13,7 +13,7 @@ from course_lib import checks, plots
 from course_lib.algorithms import Run
 from course_lib.model.memory import Event, HBMTensor, Memory, TraceTooLongError, View, at_most
 from course_lib.show import style
-from course_lib.widgets.clickable import Clickable, module
+from course_lib.widgets.clickable import Clickable
 
 _OPS = ("load", "store", "tile", "free", "compute")
 _MOST_EVENTS = 5_000  # of all algorithms together; more take too long to draw
@@ -37,7 +37,7 @@ class TileExplorer(Clickable):
     O) are drawn as they are multiplied. Raises ValueError for a trace that is too long to step through, as soon as it is.
     """
 
-    script = _esm = module("tiles.js")
+    file = "tiles.js"
 
     def __init__(self, algorithms: Mapping[str, Callable[..., Run]], *tensors: torch.Tensor, **options: Any):
         if not algorithms:

@@ -22,12 +22,6 @@ def _quantised(x, size, scales):
     return (x / scales.repeat_interleave(size)[: len(x), None]).round().to(torch.int8), scales
 
 
-def wrong_tiny_for_zero(x, block):
-    """if small numbers are taken for zeros"""
-    tops = torch.stack([rows.abs().max() for rows in x.split(block)])
-    return _quantised(x, block, torch.where(tops < 1e-7, torch.ones(()), tops / 127))
-
-
 def wrong_least_scale(x, block):
     tops = torch.stack([rows.abs().max() for rows in x.split(block)])
     return _quantised(x, block, torch.where(tops == 0, torch.ones(()), (tops / 127).clamp(min=1e-12)))

@@ -30,9 +30,3 @@ def wrong_long_sequences(q_start, k_start, block_m, block_n, n_q, n_k):
     if n_q > 1000:
         return "skip"
     return right_by_all_pairs(q_start, k_start, block_m, block_n, n_q, n_k)
-
-
-def wrong_nothing_skipped(q_start, k_start, block_m, block_n, n_q, n_k):
-    """nothing is skipped"""
-    right = right_by_all_pairs(q_start, k_start, block_m, block_n, n_q, n_k)
-    return "masked" if right == "skip" else right

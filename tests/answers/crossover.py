@@ -23,14 +23,6 @@ def right_in_fractions(old, new):
     return math.isqrt(math.floor(Fraction(max(more, 0), saved))) + 1 if more >= 0 else 1
 
 
-def wrong_floor_of_a_float(old, new):
-    """if floats are used"""
-    if _never(old, new):
-        return None
-    more, saved = new[0] - old[0], old[1] - new[1]
-    return 1 if more < 0 else int(math.sqrt(more / saved)) + 1
-
-
 def wrong_search_to_a_million(old, new):
     """if lengths are tried up to a limit only"""
     if _never(old, new):

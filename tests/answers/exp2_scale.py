@@ -29,10 +29,3 @@ def wrong_first_score_for_the_maximum(s, d):
     y = s * (LOG2E / math.sqrt(d))
     p = torch.exp2(y - y[0])
     return p / p.sum(), float(y[0] * math.log(2) + torch.log(p.sum()))
-
-
-def wrong_converted_upside_down(s, d):
-    """if L is converted with log2 e instead of ln 2"""
-    y = s * (LOG2E / math.sqrt(d))
-    p = torch.exp2(y - y.max())
-    return p / p.sum(), float((y.max() + torch.log2(p.sum())) * LOG2E)

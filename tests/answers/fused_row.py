@@ -46,16 +46,6 @@ def wrong_maximum_from_minus_10000(q, k, v):
     return _online(q, k, v, -1e4)
 
 
-def wrong_maximum_of_0_for_none(q, k, v):
-    m, l, o = 0.0, 0.0, [0.0] * len(v[0])
-    for key, value in zip(k, v):
-        x = sum(a * b for a, b in zip(q, key)) / math.sqrt(len(q))
-        new = max(m, x) if m else x
-        factor, weight = math.exp(m - new) if m else 1.0, math.exp(x - new)
-        l, o, m = l * factor + weight, [y * factor + weight * z for y, z in zip(o, value)], new
-    return [y / l for y in o]
-
-
 def wrong_equal_scores_left_out(q, k, v):
     m, l, o = -math.inf, 0.0, [0.0] * len(v[0])
     for key, value in zip(k, v):

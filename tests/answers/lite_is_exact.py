@@ -19,8 +19,3 @@ def wrong_about_one(n_keys, block_n):
 
 def wrong_full_blocks_by_powers_of_two(n_keys, block_n):
     return n_keys < block_n or (n_keys == block_n and n_keys & (n_keys - 1) == 0)
-
-
-def wrong_always(n_keys, block_n):
-    """always right"""
-    return True

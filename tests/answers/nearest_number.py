@@ -43,12 +43,6 @@ def wrong_tie_down_without_mantissa(x, mantissa, lowest):
     return step * (1 if mantissa == 0 and step < x <= 1.5 * step else round(x / step))
 
 
-def wrong_half_added(x, mantissa, lowest):
-    """if ties always go up"""
-    step = _step(x, mantissa, lowest)
-    return math.floor(x / step + 0.5) * step
-
-
 def wrong_tie_to_an_even_number(x, mantissa, lowest):
     step = _step(x, mantissa, lowest)
     low = math.floor(x / step) * step

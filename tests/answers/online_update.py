@@ -16,13 +16,6 @@ def right_in_place_and_by_tensors(m, l, x):
     return new, torch.exp(m - new) * l + x.sub_(new).exp_().sum()
 
 
-def wrong_a_finite_start(m, l, x):
-    """such as −10⁹"""
-    m = max(m, -1e9)
-    new = max(m, float(x.max()))
-    return new, l * math.exp(m - new) + float(torch.exp(x - new).sum())
-
-
 def wrong_dividing_by_what_overflows(m, l, x):
     new = max(m, float(x.max()))
     return new, (l / math.exp(new - m) if l else 0.0) + float(torch.exp(x - new).sum())

@@ -19,10 +19,5 @@ def right_by_halving(N, d, block_m, e):
     return low if low <= N and _fewer(N, d, block_m, e, low) else None
 
 
-def wrong_search_to_1024(N, d, block_m, e):
-    """ends at 1,024"""
-    return next((b for b in range(1, min(N, 1024) + 1) if _fewer(N, d, block_m, e, b)), None)
-
-
 def wrong_search_to_65536(N, d, block_m, e):
     return next((b for b in range(1, min(N, 65536) + 1) if _fewer(N, d, block_m, e, b)), None)

@@ -18,8 +18,3 @@ def wrong_cut_toward_0(n, buffers):
 def wrong_buffers_shifted(n, buffers):
     round_ = n >> (buffers.bit_length() - 1)
     return n % buffers, round_ & 1, (round_ & 1) ^ 1
-
-
-def wrong_no_round_before_the_first(n, buffers):
-    """if the producer waits for phase 0 in the first round"""
-    return n % buffers, n // buffers % 2, max(n // buffers - 1, 0) % 2

@@ -19,14 +19,6 @@ def right_the_block_rescaled_in_place(m, l, acc, x, V):
     return [new, l, acc.mul_(math.exp(m - new)).add_(torch.einsum("n,nd->d", x, V) * torch.exp(own - new))]
 
 
-def wrong_a_finite_start(m, l, acc, x, V):
-    """such as −10⁹"""
-    m = max(m, -1e9)
-    new = max(m, float(x.max()))
-    p = torch.exp(x - new)
-    return new, l * math.exp(m - new) + float(p.sum()), acc * math.exp(m - new) + p @ V
-
-
 def wrong_dividing_by_what_overflows(m, l, acc, x, V):
     new = max(m, float(x.max()))
     p, old = torch.exp(x - new), math.exp(new - m) if l else 1.0

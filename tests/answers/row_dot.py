@@ -18,9 +18,3 @@ def right_in_place_by_a_batched_product(o, do, p, dp):
 def wrong_in_float64(o, do, p, dp):
     D = (o.double() * do.double()).sum(1)
     return D, p * (dp - D[:, None])
-
-
-def wrong_product_in_half(o, do, p, dp):
-    """if halves are multiplied or summed as halves"""
-    D = torch.diagonal(o @ do.T).float()
-    return D, p * (dp - D[:, None])

@@ -8,11 +8,5 @@ def right_what_is_given_back(consumers, producer):
     return min(256, start + (start - producer) // consumers // 8 * 8)
 
 
-def wrong_rounded_up(consumers, producer):
-    """if the share is rounded up to a multiple of 8"""
-    start = 512 // (consumers + 1) // 8 * 8
-    return min(256, -(-((consumers + 1) * start - producer) // consumers // 8) * 8)
-
-
 def wrong_504_whatever_starts(consumers, producer):
     return min(256, (504 - producer) // consumers // 8 * 8)

@@ -15,12 +15,6 @@ def right_by_expm1(x, cap, dy):
     return cap * t, dy * (1 - t * t)
 
 
-def wrong_tanh_from_a_power(x, cap, dy):
-    """near 0 that is a difference of numbers near 1"""
-    t = 1 - 2 / (torch.exp(2 * x / cap) + 1)
-    return cap * t, dy * (1 - t * t)
-
-
 def wrong_tanh_from_a_sigmoid(x, cap, dy):
     t = 2 * torch.sigmoid(2 * x / cap) - 1
     return cap * t, dy * (1 - t * t)
