@@ -29,7 +29,7 @@ export MPLCONFIGDIR := $(KEPT)/matplotlib
 endif
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
 # Two workers: each computes on one core. Threads that wait for one another on a busy machine made some cells twenty times slower.
-TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 -q
+TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadgroup -q
 NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
 
 .PHONY: help
@@ -82,12 +82,13 @@ present: $(READY)  ## a lecture as live slides in JupyterLab, with your notes: m
 	@$(PYTHON) -m course_lib.publish.present "$(L)" $(LAB_FLAGS)
 
 .PHONY: test
-test: $(READY)  ## run all tests: the library, then each lecture
+test: $(READY)  ## run the tests: the library, and each lecture cell by cell
 	@test -d tests || { echo "a student's copy has no tests; make lab opens the lectures"; exit 1; }
-	@echo "1/2 the library"
-	@$(TEST) --dist loadgroup tests
-	@echo "2/2 the lectures, cell by cell"
-	@$(TEST) --dist loadscope $(NBVAL) $(LECTURES)
+	@$(TEST) $(NBVAL) tests $(LECTURES)
+
+.PHONY: test-all
+test-all: $(READY)  ## run those, too, that are left to a weekly run: every lecture live, every control's extremes
+	@$(TEST) $(NBVAL) -m "" tests $(LECTURES)
 
 .PHONY: test-gpu
 test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)
@@ -142,20 +143,22 @@ test-hub: $(READY) $(HUB)  ## thirty students on a real JupyterHub of this machi
 
 WEB := course_lib/publish/web/node_modules/.package-lock.json
 $(WEB): course_lib/publish/web/package-lock.json | $(READY)
-	@echo "fetching fonts and reveal.js (once)"
+	@echo "fetching fonts, MathJax and reveal.js (once)"
 	@command -v npm >/dev/null || $(LOCKED) -r deploy/requirements-node.lock
 	@$(PYTHON) -m course_lib.publish.web
 
 .PHONY: web
-web: $(WEB)  ## fetch fonts and reveal.js for pages and slides (pages and slides do this by themselves)
+web: $(WEB)  ## fetch fonts, MathJax and reveal.js for the book and the slides (both do this by themselves)
+
+.PHONY: book
+book: slides  ## write the course as a book, with the slides, to site/: search, dark mode, clickable pictures; no kernel, no network
+	@test -d docs/book || { echo "a student's copy has no book: its lectures have no outputs"; exit 1; }
+	@$(PYTHON) -m course_lib.publish.book
 
 .PHONY: slides
-slides: $(READY) $(WEB)  ## write the lectures as reveal.js slides to site/: they need no kernel and no network
+slides: $(READY) $(WEB)  ## write the lectures as reveal.js slides to site/slides/: they need no kernel and no network
 	@$(PYTHON) -m course_lib.publish.decks
 
-.PHONY: pages
-pages: $(READY) $(WEB)  ## write the lectures as static pages to site/: clickable pictures without a kernel or a network
-	@$(PYTHON) -m course_lib.publish.pages
 
 .PHONY: lint
 lint: $(READY)  ## ruff on code and notebooks, mypy
@@ -177,7 +180,7 @@ test-latest:  ## run all tests with the newest versions that pyproject.toml allo
 	@echo "installing the newest allowed packages"
 	@.venv-latest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -e '.[dev]'
 	@touch .venv-latest/.course-ready
-	@$(MAKE) --no-print-directory test PYTHON=.venv-latest/bin/python READY=.venv-latest/.course-ready
+	@$(MAKE) --no-print-directory test-all PYTHON=.venv-latest/bin/python READY=.venv-latest/.course-ready
 
 .PHONY: clean
 clean:  ## remove environments, caches and build files

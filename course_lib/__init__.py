@@ -30,7 +30,7 @@ _MOVED = {
     "display": "show.display",
     "notebooks": "publish.notebooks",
     "slides": "publish.slides",
-    "pages": "publish.pages",
+    "pages": "publish.book",
     "decks": "publish.decks",
     "present": "publish.present",
     "ledger": "publish.ledger",

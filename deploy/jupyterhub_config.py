@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from roster import closed_folder, read_class
@@ -26,8 +27,19 @@ STATE.chmod(0o700)
 
 c = get_config()  # noqa: F821  JupyterHub brings it
 
-# In front of this stands whatever speaks HTTPS for the machine.
-c.JupyterHub.bind_url = os.environ.get("COURSE_HUB_BIND") or "http://127.0.0.1:8000"
+# Passwords travel here: to other machines with a certificate only, or through a server in front that has one.
+bind = os.environ.get("COURSE_HUB_BIND") or "http://127.0.0.1:8000"
+certificate = os.environ.get("COURSE_HUB_CERT"), os.environ.get("COURSE_HUB_KEY")
+if urlsplit(bind).hostname not in ("127.0.0.1", "::1", "localhost") and not (
+    bind.startswith("https://") and all(certificate)
+):
+    sys.exit(
+        f"COURSE_HUB_BIND is {bind!r}: other machines would see the passwords. Pass an address of 127.0.0.1 and put a server that speaks "
+        "HTTPS in front, or https://… with COURSE_HUB_CERT and COURSE_HUB_KEY, the files of its certificate and key"
+    )
+c.JupyterHub.bind_url = bind
+if all(certificate):
+    c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = certificate
 c.JupyterHub.db_url = f"sqlite:///{STATE / 'jupyterhub.sqlite'}"
 c.JupyterHub.cookie_secret_file = str(STATE / "cookie_secret")
 c.ConfigurableHTTPProxy.pid_file = str(STATE / "proxy.pid")
@@ -39,7 +51,15 @@ c.ConfigurableHTTPProxy.command = [
 # Accounts are the machine's own; a password belongs to one student.
 c.JupyterHub.authenticator_class = "pam"
 c.Authenticator.allowed_users = students | teachers
-c.Authenticator.admin_users = teachers  # they start and stop servers; they do not see what is in them
+# Teachers see who is there, and start and stop servers. Nobody is an admin, who could make tokens in a student's name.
+c.JupyterHub.load_roles = [
+    {
+        "name": "teacher",
+        "description": "sees who is there, starts and stops servers",
+        "scopes": ["admin-ui", "list:users", "read:users:name", "read:users:activity", "servers"],
+        "users": sorted(teachers),
+    }
+]
 c.PAMAuthenticator.open_sessions = False
 
 # A server runs as its student. start_student.py sets the limits and brings the lectures.

@@ -2,8 +2,10 @@
 
 class.txt has a line for each person, the name of an account; `teacher` behind a name gives the right to start and stop servers.
 
-python deploy/roster.py accounts class.txt           # makes the accounts that are missing and prints their passwords, once
-python deploy/roster.py collect class.txt folder     # copies everybody's lectures into folder/NAME, for `make grade DIR=folder`
+sudo python3 deploy/roster.py accounts class.txt passwords.txt   # makes the accounts that are missing; their passwords, once
+sudo python3 deploy/roster.py collect class.txt handed-in        # everybody's lectures in handed-in/NAME, for `make grade DIR=handed-in`
+
+What is written belongs to the account that said sudo, and nobody else reads it.
 """
 
 import argparse
@@ -14,6 +16,9 @@ import secrets
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from course_lib.files import write_atomically
 
 LECTURES = Path(__file__).resolve().parents[1] / "notebooks"
 NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
@@ -55,6 +60,39 @@ def make_account(name: str) -> str:
     return password
 
 
+def _give(path: Path) -> None:
+    """To the account that said sudo; what root writes by itself stays root's."""
+    if who := os.environ.get("SUDO_USER"):
+        account = pwd.getpwnam(who)
+        os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
+
+
+def _closed(folder: Path) -> None:
+    """Make a folder that only its owner enters. Raises ValueError for one that is there and open to others."""
+    if not folder.exists():
+        folder.mkdir(mode=0o700)
+        _give(folder)
+    elif not folder.is_dir() or folder.is_symlink() or folder.stat().st_mode & 0o077:
+        raise ValueError(f"{folder} is open to others or no folder; run chmod 700 {folder}, or name a new one")
+
+
+def _write(path: Path, content: str | bytes) -> None:
+    write_atomically(path, content, mode=0o600)
+    _give(path)
+
+
+def make_accounts(names: list[str], passwords: Path) -> list[str]:
+    """Make the accounts that are missing and add their passwords to a file, a line `name<tab>password` each; the names made."""
+    made: list[str] = []
+    lines = passwords.read_text(encoding="utf-8") if passwords.exists() else ""
+    for name in names:
+        if password := make_account(name):
+            lines += f"{name}\t{password}\n"
+            _write(passwords, lines)  # after each: a password that is lost cannot be had again
+            made.append(name)
+    return made
+
+
 def collect(name: str, folder: Path) -> tuple[int, list[str]]:
     """Copy a student's lectures to ``folder/NAME``, read with the student's own rights; how many, and those that are too large."""
     account, copied, too_large = pwd.getpwnam(name), 0, []
@@ -68,9 +106,8 @@ def collect(name: str, folder: Path) -> tuple[int, list[str]]:
         if len(done.stdout) > LARGEST:
             too_large.append(lecture.name)
             continue
-        target = folder / name / lecture.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(done.stdout)
+        _closed(folder / name)
+        _write(folder / name / lecture.name, done.stdout)
         copied += 1
     return copied, too_large
 
@@ -78,11 +115,10 @@ def collect(name: str, folder: Path) -> tuple[int, list[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python deploy/roster.py", description="A class's accounts and notebooks.")
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("accounts", "collect"):
+    for name, written in (("accounts", "passwords.txt"), ("collect", "handed-in")):
         command = commands.add_parser(name)
         command.add_argument("roster", type=Path, metavar="class.txt")
-        if name == "collect":
-            command.add_argument("folder", type=Path)
+        command.add_argument("written", type=Path, metavar=written)
     options = parser.parse_args()
     try:
         students, teachers = read_class(options.roster)
@@ -93,15 +129,21 @@ def main() -> int:
         print("accounts belong to root: put sudo in front", file=sys.stderr)
         return 1
     if options.command == "accounts":
-        for name in sorted(students | teachers):
-            if password := make_account(name):
-                print(f"{name}\t{password}", flush=True)
+        made = make_accounts(sorted(students | teachers), options.written)
+        print(f"{len(made)} accounts made" + (f"; their passwords are in {options.written}" if made else ""))
         return 0
+    try:
+        _closed(options.written)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
     for name in sorted(students):
         try:
-            copied, too_large = collect(name, options.folder)
+            copied, too_large = collect(name, options.written)
         except KeyError:
-            print(f"{name}\thas no account: run `python deploy/roster.py accounts {options.roster}` first")
+            print(
+                f"{name}\thas no account: run `sudo python3 deploy/roster.py accounts {options.roster} passwords.txt` first"
+            )
             continue
         left = f"; not taken, over {LARGEST:,} bytes: {', '.join(too_large)}" if too_large else ""
         print(f"{name}\t{copied} lectures{left}")

@@ -24,7 +24,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 FLAGS += ["--disable-component-update", "--disable-sync"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator:
     playwright = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
@@ -79,8 +79,8 @@ def opening(path: Path) -> nbformat.NotebookNode:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """JupyterLab on loopback over the openings of the lectures, and over a student's copy: (address, token). The rest nbval runs."""
+def lab(browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator:
+    """JupyterLab, loaded once, over the openings of the lectures, and over a student's copy. The rest nbval runs."""
     root = tmp_path_factory.mktemp("lab")
     (root / "notebooks").mkdir()
     for path in notebooks.lectures():
@@ -89,6 +89,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     port, token = free_port(), secrets.token_hex(16)
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root"]
     command += [
+        "--expose-app-in-browser",
         f"--IdentityProvider.token={token}",
         f"--ServerApp.root_dir={root}",
         f"--LabApp.app_settings_dir={notebooks.NOTEBOOKS.parent / '.jupyter'}",
@@ -99,51 +100,48 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     }
     address = f"http://127.0.0.1:{port}"
     with served(command, f"{address}/api/kernelspecs?token={token}", root / "log", env=settings):
-        yield address, token
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(60_000)
+        page.goto(f"{address}/lab/tree/notebooks/{notebooks.lectures()[0].name}?token={token}")
+        page.wait_for_function(SHOWN, arg=f"notebooks/{notebooks.lectures()[0].name}")
+        yield page
+        page.close()
 
 
-def page_timeout() -> type[Exception]:
+OPEN = ".jp-NotebookPanel:not(.lm-mod-hidden)"  # the lecture on the screen; those shown before it stay open behind it
+SHOWN = "path => window.jupyterapp?.shell.currentWidget?.context?.path === path"
+
+
+def open_lecture(page, path: str) -> None:
+    """Open one more document in JupyterLab, and wait until it is shown."""
+    page.evaluate("async path => { await window.jupyterapp.commands.execute('docmanager:open', {path}); }", path)
+    page.wait_for_function(SHOWN, arg=path)
+
+
+def wait_for_kernel(page, status: str, milliseconds: float = 180_000) -> None:
+    """Wait until the lecture on the screen has a kernel, and that is 'idle' or 'busy'."""
+    page.wait_for_selector(f"{OPEN} .jp-KernelName:has-text('Python 3')", state="attached")
+    found = f'{OPEN} .jp-Notebook-ExecutionIndicator[data-status="{status}"]'
+    page.wait_for_selector(found, state="attached", timeout=milliseconds)
+
+
+def run_all_cells(page) -> None:
+    """Run the lecture on the screen, and wait for its end."""
     from playwright.sync_api import TimeoutError
 
-    return TimeoutError
-
-
-def open_and_run(browser, lab: tuple[str, str], lecture: Path):
-    address, token = lab
-    # One context for all lectures: JupyterLab's scripts are fetched and compiled once.
-    context = browser.contexts[0] if browser.contexts else browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    page.set_default_timeout(60_000)
-    page.goto(
-        f"{address}/lab/workspaces/{lecture.stem}/tree/notebooks/{lecture.name}?token={token}", wait_until="networkidle"
-    )
-    page.wait_for_selector(".jp-NotebookPanel-toolbar")
-    # The very first page can come before the server knows its kernels, and then asks which one: load it again.
-    for _ in range(6):
+    wait_for_kernel(page, "idle")
+    for _ in range(8):  # a run that is asked for while the kernel still connects can be lost: ask again
+        page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
         try:
-            page.wait_for_selector(".jp-KernelName:has-text('Python 3')", timeout=8_000)
+            wait_for_kernel(page, "busy", 5_000)
             break
-        except page_timeout():
-            page.reload(wait_until="networkidle")
-    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
-    # A run that is asked for while the kernel still connects can be lost, or answered with a dialog: ask again.
-    for _ in range(8):
-        if page.locator("dialog.jp-Dialog .jp-mod-accept").count():
-            print("JupyterLab asked:", page.locator("dialog.jp-Dialog").first.inner_text())
-            page.locator("dialog.jp-Dialog .jp-mod-accept").first.click()
-        page.click(".lm-MenuBar-itemLabel:text-is('Run')")
-        page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
-        try:
-            page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="busy"]', timeout=5_000)
-            break
-        except page_timeout():
+        except TimeoutError:
             continue
-    page.wait_for_selector(".course-explorer, .course-clickable")
-    return page
+    wait_for_kernel(page, "idle")
 
 
-def idle(page) -> None:
-    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+def errors_shown(page) -> int:
+    return page.locator(f'{OPEN} [data-mime-type="application/vnd.jupyter.error"]').count()
 
 
 @pytest.fixture
@@ -152,11 +150,13 @@ def open_file(browser) -> Iterator[Callable]:
     context = browser.new_context(offline=True, viewport={"width": slides.WIDTH, "height": slides.HEIGHT})
     complaints: list[str] = []
 
-    def opened(path: Path, text: str):
-        path.write_text(text, encoding="utf-8")
+    def opened(path: Path, text: str | None = None):
+        if text is not None:
+            path.write_text(text, encoding="utf-8")
         page = context.new_page()
         page.set_default_timeout(10_000)
-        page.on("console", lambda message: complaints.append(f"console: {message.text}"))
+        # The book's theme says in the log what it does.
+        page.on("console", lambda m: m.text.startswith("[PST]: ") or complaints.append(f"console: {m.text}"))
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
         page.goto(path.as_uri())

@@ -132,6 +132,8 @@ class Classroom:
     course: Path
     state: Path
     passwords: dict[str, str]
+    roster: Path
+    passwords_file: Path
 
     def student(self, name: str) -> Student:
         return Student(self.address, name, self.passwords[name])
@@ -142,10 +144,11 @@ def classroom(folder: Path, course: Path, names: list[str]) -> Iterator[Classroo
     """Make the accounts of a class and a teacher `prof`, and run the hub while the class is in."""
     roster = folder / "class.txt"
     roster.write_text("\n".join(names) + "\nprof teacher\n")
-    accounts = [sys.executable, str(course / "deploy/roster.py"), "accounts", str(roster)]
-    printed = subprocess.run(accounts, check=True, capture_output=True, text=True).stdout
-    passwords = dict(line.split("\t") for line in printed.splitlines())
-    room = Classroom(f"http://127.0.0.1:{free_port()}", course, folder / "state", passwords)
+    written = folder / "passwords.txt"
+    accounts = [sys.executable, str(course / "deploy/roster.py"), "accounts", str(roster), str(written)]
+    subprocess.run(accounts, check=True, capture_output=True, text=True)
+    passwords = dict(line.split("\t") for line in written.read_text().splitlines())
+    room = Classroom(f"http://127.0.0.1:{free_port()}", course, folder / "state", passwords, roster, written)
     environment = os.environ | {
         "COURSE_HUB_CLASS": str(roster), "COURSE_HUB_STATE": str(room.state), "COURSE_HUB_BIND": room.address,
         "PYTHONPATH": str(course),

@@ -1,8 +1,12 @@
 """Fixtures and switches shared by all tests."""
 
 import importlib.util
+import itertools
 import os
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -26,11 +30,41 @@ def seeded() -> Iterator[None]:
         torch.cuda.empty_cache()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Kernel tests are skipped where there is no Triton, unless that has to be a failure.
+def explorers_of(cell: pytest.Item) -> Iterator[pytest.Item]:
+    """Cells for the end of a lecture, which move the controls of its interactive figures, in its kernel; given its last cell."""
+    import nbformat
 
+    for n, (name, every_extreme) in enumerate([("explorers", False), ("explorers at every extreme", True)], 1):
+        source = f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n"
+        source += f"import explorer_extremes; explorer_extremes.check(every_extreme={every_extreme})"
+        code = nbformat.v4.new_code_cell(source)
+        options = defaultdict(bool, check=False)
+        more = type(cell).from_parent(cell.parent, name=name, cell_num=cell.cell_num + n, cell=code, options=options)
+        if every_extreme:
+            more.add_marker(pytest.mark.weekly)
+        yield more
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What stays together on one worker, and what is skipped where there is no Triton, unless that has to be a failure.
+
+    A lecture's cells share a kernel; the browser tests share a browser and servers, for whose waits the other worker computes; the
+    answers to an exercise share what has become of the known-wrong ones.
     COURSE_REQUIRE_GPU=1 (`make test-gpu`) wants GPU mode; COURSE_REQUIRE_KERNELS=1 (`.ci/run`) wants any with kernels.
     """
+    for lecture, cells in itertools.groupby(items[:], lambda item: item.parent):
+        if isinstance(lecture, pytest.File) and lecture.path.suffix == ".ipynb":
+            last = list(cells)[-1]
+            at = items.index(last) + 1
+            items[at:at] = explorers_of(last)
+    for item in items:
+        if item.path.suffix == ".ipynb":
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        elif item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.xdist_group("browser"))
+        elif exercise := getattr(item, "callspec", SimpleNamespace(params={})).params.get("exercise"):
+            item.add_marker(pytest.mark.xdist_group(exercise.name))
     mode = runtime.mode()
     if os.environ.get("COURSE_REQUIRE_GPU") == "1" and mode != "GPU":
         raise pytest.UsageError(f"COURSE_REQUIRE_GPU is set, but this machine is in the mode: {mode}")

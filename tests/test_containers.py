@@ -91,6 +91,8 @@ def test_the_clusters_files_name_what_is_there() -> None:
     python, script = values["singleuser"]["cmd"]
     assert python == f"{workdir}/.venv/bin/python"
     assert (ROOT / Path(script).relative_to(workdir)).is_file()
+    assert values["proxy"]["https"]["enabled"]
+    assert "admin_users" not in (ROOT / "deploy/kubernetes.yaml").read_text()
     user = re.search(r"--uid (\d+) (\w+)", DOCKERFILE)
     assert user is not None
     assert (values["singleuser"]["uid"], values["singleuser"]["storage"]["homeMountPath"]) == (

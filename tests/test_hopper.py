@@ -168,21 +168,20 @@ def meta(d: int, dtype=torch.bfloat16) -> torch.Tensor:
     return torch.empty(1, 32, 1024, d, dtype=dtype, device="meta")
 
 
-@pytest.mark.parametrize("arch", [80, 90])
-def test_every_rung_compiles_and_none_spills(arch) -> None:
-    rungs = [name for name, rung in RUNGS.items() if arch == 90 or not rung.descriptors]
-    cases = [(rung, d, causal) for rung in rungs for d in (64, 128) for causal in (False, True)]
-    for (rung, d, causal), report in zip(
-        cases, compiled.inspect_all([(forward, (rung, *[meta(d)] * 3, causal), {}) for rung, d, causal in cases], arch)
-    ):
-        assert (report.spilled_bytes, report.serialised_wgmma) == (0, False), (rung, d, causal)
-        assert (report.wgmma > 0, report.mma > 0) == (arch == 90, arch == 80), (rung, d, causal)
-        by_engine, by_threads = report.count("cp.async.bulk.tensor"), report.count("cp.async.c")
-        assert (by_engine > 0, by_threads > 0) == (RUNGS[rung].descriptors, not RUNGS[rung].descriptors), (
-            rung,
-            d,
-            causal,
-        )
+# Causal at a head size of 128 needs the most registers; the others weekly.
+@pytest.mark.parametrize(
+    ("d", "causal"),
+    [(128, True), *(pytest.param(*x, marks=pytest.mark.weekly) for x in ((64, False), (64, True), (128, False)))],
+)
+@pytest.mark.parametrize(
+    ("rung", "arch"), [(rung, arch) for rung in RUNGS for arch in (80, 90) if arch == 90 or not RUNGS[rung].descriptors]
+)
+def test_every_rung_compiles_and_none_spills(rung, arch, d, causal) -> None:
+    report = compiled.inspect(forward, rung, *[meta(d)] * 3, causal, arch=arch)
+    assert (report.spilled_bytes, report.serialised_wgmma) == (0, False)
+    assert (report.wgmma > 0, report.mma > 0) == (arch == 90, arch == 80)
+    by_engine, by_threads = report.count("cp.async.bulk.tensor"), report.count("cp.async.c")
+    assert (by_engine > 0, by_threads > 0) == (RUNGS[rung].descriptors, not RUNGS[rung].descriptors)
 
 
 def test_a_third_stage_does_not_fit_the_registers() -> None:

@@ -196,7 +196,7 @@ def test_dq_comes_back_from_the_order_of_registers(d, n) -> None:
     torch.testing.assert_close(launch_after(dq_acc.contiguous(), q, 0.5), q / 2)
 
 
-@pytest.mark.parametrize("d", BACKWARD_TILINGS)
+@pytest.mark.parametrize("d", [pytest.param(d, marks=[pytest.mark.weekly] * (d < 128)) for d in BACKWARD_TILINGS])
 def test_it_compiles_with_its_accumulators_in_registers(d) -> None:
     """What spills are numbers of a tile, kept while its queries stream by; one accumulator alone would be 128 bytes a thread.
 

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import stat
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -49,6 +51,10 @@ class Lesson:
         self.first[student.name] = notebook.run(notebook.cells()[0])
         student.seconds = time.monotonic() - start
         self.open[student.name] = notebook
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 def everyone(work: Callable[..., None], *columns: list) -> None:  # type: ignore[type-arg]
@@ -131,6 +137,46 @@ def test_nobody_opens_the_server_of_another(lesson: Lesson) -> None:
     assert teacher.get("api/contents/notebooks", server=victim.server).status_code in (403, 404)
 
 
+def test_a_teacher_sees_who_is_there_and_makes_no_token_in_a_students_name(lesson: Lesson) -> None:
+    teacher, hub = lesson.room.student("prof"), lesson.room.address
+    assert teacher.log_in()
+    assert teacher.get("hub/admin", server=hub).ok
+    seen = teacher.get("hub/api/users", server=hub)
+    assert {user["name"] for user in seen.json()} >= set(THIRTY)
+    headers = {"X-XSRFToken": teacher.web.cookies.get("_xsrf", path="/hub/"), "Referer": f"{hub}/hub/home"}
+    for method, path in (
+        ("POST", "users/student01/tokens"),
+        ("GET", "users/student01/tokens"),
+        ("POST", "users/newcomer"),
+    ):
+        assert teacher.web.request(method, f"{hub}/hub/api/{path}", headers=headers, json={}).status_code in (
+            403,
+            404,
+        ), path
+
+
+def test_what_the_hub_writes_is_its_own(lesson: Lesson) -> None:
+    state = lesson.room.state
+    assert mode(state) == 0o700
+    assert mode(state / "cookie_secret") == 0o600
+    assert mode(lesson.room.passwords_file) == 0o600
+    for name in THIRTY:
+        assert mode(Path(f"/home/{name}")) == 0o700
+
+
+@pytest.mark.parametrize("bind", ["http://0.0.0.0:8000", "http://:8000", "https://0.0.0.0:443"])
+def test_passwords_do_not_travel_in_the_open(room: Classroom, bind) -> None:
+    environment = os.environ | {
+        "COURSE_HUB_CLASS": str(room.roster),
+        "COURSE_HUB_BIND": bind,
+        "PYTHONPATH": str(room.course),
+    }
+    command = [sys.executable, "-m", "jupyterhub", "-f", str(room.course / "deploy/jupyterhub_config.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert f"COURSE_HUB_BIND is {bind!r}" in done.stderr
+
+
 def test_kernels_listen_where_only_their_student_can_speak_to_them(lesson: Lesson) -> None:
     connection = next(Path("/home/student01/.run").glob("kernel-*.json"))
     assert '"transport": "ipc"' in connection.read_text()
@@ -190,3 +236,9 @@ def test_what_is_handed_in_is_collected_with_the_students_own_rights(lesson: Les
     assert collect("student01", tmp_path) == (len(LECTURES), [])
     assert collect("student02", tmp_path) == (len(LECTURES) - 3, [LECTURES[2]])
     assert nbformat.read(tmp_path / "student01" / name, as_version=4).metadata.mine == 7
+    assert {mode(tmp_path / who) for who in ("student01", "student02")} == {0o700}
+    assert {mode(path) for path in tmp_path.glob("*/*.ipynb")} == {0o600}
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir(mode=0o755)
+    command = [sys.executable, str(ROOT / "deploy/roster.py"), "collect", str(lesson.room.roster), str(open_to_all)]
+    assert "is open to others" in subprocess.run(command, capture_output=True, text=True, check=False).stderr

@@ -1,20 +1,18 @@
 """Lectures presented in JupyterLab on a 1280×720 screen: every slide walked, none taller than the screen, widgets alive inside."""
 
-import os
 import re
 import secrets
 from collections.abc import Iterator
 
 import nbformat
 import pytest
-from browsing import free_port, page_timeout, served
+from browsing import OPEN, SHOWN, errors_shown, free_port, open_lecture, run_all_cells, served
 
 from course_lib.publish import notebooks, present, slides
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("present")]  # one JupyterLab for all of them
+pytestmark = pytest.mark.browser
 LECTURES = [path.name[:2] for path in notebooks.lectures()]
-LIVE = LECTURES if os.environ.get("COURSE_PRESENT_ALL") == "1" else ["05"]
-OPEN = ".jp-NotebookPanel:not(.lm-mod-hidden)"  # the lecture on the screen; those shown before it stay open behind it
+WALKED, LIVE = ("02", "10"), ("05",)  # weekly all; test_site.py measures every slide in reveal.js each time
 # Run in the page: what the screen shows, and the way to a cell: the arrow is clicked once it is alive, and the cell waited for.
 SCREEN = """
 const shown = () => {
@@ -59,11 +57,12 @@ WALK_BACK = f"""async () => {{ {SCREEN}
   }}
   if (active() !== '0') throw Error(`no way back from cell ${{active()}}`);
 }}"""
-SHOWN = """path => {
-  const now = window.jupyterapp?.shell.currentWidget;
-  return now?.hasClass('jp-Deck') && now.context.path === (path ?? now.context.path);
-}"""
+PRESENTED = f"path => ({SHOWN})(path) && window.jupyterapp.shell.currentWidget.hasClass('jp-Deck')"
 WALK_ON = f"async step => {{ {SCREEN} return await walk(step); }}"
+
+
+def lectures(each_time: tuple[str, ...]) -> list:
+    return [n if n in each_time else pytest.param(n, marks=pytest.mark.weekly) for n in LECTURES]
 
 
 def steps(number: str) -> list[tuple[str, str]]:
@@ -74,37 +73,32 @@ def steps(number: str) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """JupyterLab as `make present` starts it, over all lectures: its address with {} for the notebook."""
+def screen(browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator:
+    """JupyterLab as `make present` starts it, over all lectures, loaded once, on the projector."""
     folder = tmp_path_factory.mktemp("hall")
     for path in notebooks.lectures():
         environment = present.prepare(folder, path)
     port, token = free_port(), secrets.token_hex(16)
     flags = ["--no-browser", f"--port={port}", f"--IdentityProvider.token={token}", "--expose-app-in-browser"]
-    command = present.command(folder, notebooks.lectures()[0].name, *flags)
-    with served(command, f"http://127.0.0.1:{port}/api/kernelspecs?token={token}", folder / "log", env=environment):
-        yield f"http://127.0.0.1:{port}/doc/workspaces/{{0:.2}}/tree/{{0}}?token={token}"
-
-
-@pytest.fixture(scope="module")
-def screen(browser, hall):
-    """JupyterLab, loaded once, on the projector."""
-    page = browser.new_page(viewport={"width": slides.WIDTH, "height": slides.HEIGHT})
-    page.set_default_timeout(60_000)
-    page.goto(hall.format(notebooks.lectures()[0].name))
-    yield page
-    page.close()
+    first, address = notebooks.lectures()[0].name, f"http://127.0.0.1:{port}"
+    command = present.command(folder, first, *flags)
+    with served(command, f"{address}/api/kernelspecs?token={token}", folder / "log", env=environment):
+        page = browser.new_page(viewport={"width": slides.WIDTH, "height": slides.HEIGHT})
+        page.set_default_timeout(60_000)
+        page.goto(f"{address}/doc/tree/{first}?token={token}")
+        page.wait_for_function(PRESENTED, arg=first)
+        yield page
+        page.close()
 
 
 @pytest.fixture
 def show(screen):
     """Open a lecture as the projector shows it: one more document on the same screen, presented from its first slide."""
 
-    def open_lecture(number: str):
+    def present_lecture(number: str):
         path = notebooks.lecture(number).name
-        screen.wait_for_function(SHOWN, arg=None)
-        screen.evaluate("async path => { await window.jupyterapp.commands.execute('docmanager:open', {path}); }", path)
-        screen.wait_for_function(SHOWN, arg=path)
+        open_lecture(screen, path)
+        screen.wait_for_function(PRESENTED, arg=path)
         arrows = ", ".join(f".jp-deck-mod-direction-{way}:not(.jp-mod-disabled)" for way in ("forward", "back", "up"))
         screen.wait_for_selector(arrows)
         screen.evaluate(WALK_BACK)
@@ -112,15 +106,7 @@ def show(screen):
         screen.wait_for_timeout(500)
         return screen
 
-    return open_lecture
-
-
-def indicator(status: str) -> str:
-    return f'{OPEN} .jp-Notebook-ExecutionIndicator[data-status="{status}"]'
-
-
-def idle(page) -> None:
-    page.wait_for_selector(indicator("idle"), state="attached", timeout=180_000)
+    return present_lecture
 
 
 def slid(page) -> bool:
@@ -133,9 +119,10 @@ def slid(page) -> bool:
     handle.focus()
     for key in ("Home", "End"):
         handle.press(key)
-        page.wait_for_timeout(1_500)
-        if picture.get_attribute("src") != before:
-            return True
+        for _ in range(15):
+            page.wait_for_timeout(100)
+            if picture.get_attribute("src") != before:
+                return True
     return False
 
 
@@ -147,32 +134,24 @@ def too_tall(shown: list[dict]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("number", LECTURES)
+@pytest.mark.parametrize("number", lectures(WALKED))
 def test_no_slide_is_taller_than_the_screen(show, number) -> None:
     shown = show(number).evaluate(WALK, steps(number))
     assert {index for now in shown for index in now["cells"].split(",")} == {"0", *(cell for cell, _ in steps(number))}
     assert not too_tall(shown)
 
 
-@pytest.mark.parametrize("number", LIVE)
+@pytest.mark.parametrize("number", lectures(LIVE))
 def test_a_lecture_is_presented_live(show, number) -> None:
     page = show(number)
-    idle(page)
-    for _ in range(8):
-        page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
-        try:
-            page.wait_for_selector(indicator("busy"), state="attached", timeout=5_000)
-            break
-        except page_timeout():
-            continue
-    idle(page)
+    run_all_cells(page)
     sliders, moved, shown = page.locator(f"{OPEN} .course-explorer .noUi-handle").count(), False, []
     page.evaluate(WALK_BACK)
     for step in steps(number):
         shown.append(page.evaluate(WALK_ON, step))
         moved = moved or slid(page)
     assert moved or not sliders
-    assert page.locator(f'{OPEN} [data-mime-type="application/vnd.jupyter.error"]').count() == 0
+    assert errors_shown(page) == 0
     assert not too_tall(shown)
 
 

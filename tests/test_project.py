@@ -68,7 +68,18 @@ def test_every_make_target_is_in_the_help() -> None:
         ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert phony == set(re.findall(r"^  make (\S+)  +\S", shown, flags=re.M))
-    assert {"lab", "test", "setup", "lint", "notebooks", "test-gpu", "test-latest", "clean", "help"} <= phony
+    assert {
+        "lab",
+        "test",
+        "test-all",
+        "setup",
+        "lint",
+        "notebooks",
+        "test-gpu",
+        "test-latest",
+        "clean",
+        "help",
+    } <= phony
 
 
 def test_no_file_holds_a_machine_path_or_a_large_binary() -> None:

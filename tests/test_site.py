@@ -1,53 +1,85 @@
-"""Static pages and slides, opened from files with the network cut: they fit, formulas and clickable pictures work, nothing is missing."""
+"""The book and the slides, built and opened from files with the network cut: search, dark mode, a phone, print, accessibility, pictures."""
 
 import os
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from course_lib import data
 from course_lib.exercises import exercises
-from course_lib.publish import decks, ledger, notebooks, pages, slides, web
+from course_lib.publish import book, decks, imports, ledger, notebooks, pictures, slides, web
 
 pytestmark = pytest.mark.browser
 LECTURES = {path.name[:2]: path for path in notebooks.lectures()}
+GUIDE = book.ROOT / "docs" / "teaching.md"
 SLIDES = """() => Reveal.getSlides().map(slide => {
   const at = Reveal.getIndices(slide);
   Reveal.slide(at.h, at.v, 99);
   const now = Reveal.getCurrentSlide();
   return {wide: now.scrollWidth, tall: now.scrollHeight, words: now.innerText.slice(0, 60)};
 })"""
+SERIOUS = """() => axe.run({ preload: false, resultTypes: ["violations"] }).then(found => found.violations
+  .filter(one => ["serious", "critical"].includes(one.impact))
+  .map(one => one.id + ": " + one.nodes.map(node => node.html.slice(0, 120)).slice(0, 3).join(" … ")))"""
+
+
+BOOK = pytest.mark.xdist_group("book")  # one build for all of these
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with fonts and scripts."""
+def assets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what pages and slides need in a browser."""
     if not web.MODULES.is_dir():
         message = "the web packages are missing: run make web"
         if os.environ.get("COURSE_REQUIRE_WEB") == "1":
             pytest.fail(message)
         pytest.skip(message)
     folder = tmp_path_factory.mktemp("site")
-    web.copy_assets(folder)
+    web.copy_assets(folder / "_static")
+    (folder / "slides").mkdir()
     return folder
 
 
+@pytest.fixture(scope="session")
+def site(assets) -> Path:
+    """The book, built without a warning."""
+    assert book.write(assets) == 0
+    return assets
+
+
+def with_picture() -> Path:
+    """A lecture with a clickable picture."""
+    return next(p for p in LECTURES.values() if any("clickable" in o.metadata for o in _outputs(p) if "metadata" in o))
+
+
+def _outputs(path: Path) -> list:
+    return [o for cell in nbformat.read(path, as_version=4).cells for o in cell.get("outputs", [])]
+
+
+def typeset(page) -> None:
+    """Wait until formulas stand."""
+    page.wait_for_function("!window.MathJax || MathJax.startup?.promise")
+    page.evaluate("() => window.MathJax && MathJax.startup.promise")
+
+
 @pytest.mark.parametrize("number", LECTURES)
-def test_no_static_slide_is_taller_than_the_screen(site, open_file, number) -> None:
-    page = open_file(site / f"{number}.html", decks.deck(LECTURES[number], alive=False))
+def test_no_static_slide_is_taller_than_the_screen(assets, open_file, number) -> None:
+    page = open_file(assets / "slides" / f"{number}.html", decks.deck(LECTURES[number]))
     page.wait_for_function("window.Reveal && Reveal.isReady()")
+    typeset(page)
     found = page.evaluate(SLIDES)
     assert len(found) >= 15, "a lecture has 15 slides or more: begin more of them (slide types slide and subslide)"
     assert [slide for slide in found if slide["tall"] > slides.HEIGHT or slide["wide"] > slides.WIDTH] == []
     assert page.locator("aside.notes").count() == 1
 
 
-def test_a_deck_alone_with_fonts_formulas_and_a_clickable_picture(site, open_file) -> None:
-    page = open_file(site / "02.html", decks.deck(LECTURES["02"]))
+def test_a_deck_alone_with_fonts_formulas_and_a_clickable_picture(assets, open_file) -> None:
+    page = open_file(assets / "slides" / "02.html", decks.deck(LECTURES["02"]))
     page.wait_for_function("window.Reveal && Reveal.isReady()")
-    assert page.locator("math").count() > 20
-    assert page.evaluate("() => document.fonts.ready.then(() => document.fonts.check('18px \"STIX Two Math\"'))")
+    typeset(page)
+    assert page.locator("mjx-container").count() > 20
     page.evaluate("""() => {
       const at = Reveal.getIndices(document.querySelector('.course-clickable').closest('section'));
       Reveal.slide(at.h, at.v, 99);
@@ -56,24 +88,136 @@ def test_a_deck_alone_with_fonts_formulas_and_a_clickable_picture(site, open_fil
     picture.get_by_label("one step forward").first.click()
     picture.get_by_text("(m, ℓ) = (3, 1.000)").wait_for()
     page.keyboard.press("Home")
-    assert page.get_by_text("Its controls need a kernel").count() > 0
+    assert page.get_by_text("To move its controls").count() > 0
 
 
-def test_a_page_with_its_fonts_and_the_index(site, open_file) -> None:
-    pages.write([LECTURES["04"]], site, ".html", lambda path: pages.page(path, fonts=True))
-    page = open_file(site / "index.html", (site / "index.html").read_text())
-    assert page.get_by_role("link", name="page").count() == 1
-    for path in notebooks.lectures():
-        assert page.get_by_text(notebooks.about(path)["title"], exact=True).count() == 1
-    page.get_by_role("link", name="The claims ledger").click()
-    assert page.locator("section").count() == len(data.claims())
-    page.go_back()
-    page.get_by_role("link", name="Teaching with this course").click()
-    page.get_by_role("heading", name="An assignment set").wait_for()
-    page.go_back()
-    page.get_by_role("link", name="page").click()
-    page.get_by_role("heading", name="04 · Flash Lite, wrong on purpose").wait_for()
-    assert page.evaluate("() => document.fonts.ready.then(() => document.fonts.check('18px \"DejaVu Sans\"'))")
+PAGES = ("index", "lecture", "reference")
+
+
+@BOOK
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_on_a_screen_on_a_phone_in_the_dark_and_on_paper(site, open_file, name) -> None:
+    lecture = with_picture().stem
+    page = open_file(site / f"{lecture if name == 'lecture' else name}.html")
+    typeset(page)
+    assert page.evaluate("() => document.fonts.ready.then(() => document.fonts.check('18px \"Source Sans 3\"'))")
+    for wide, tall in ((slides.WIDTH, slides.HEIGHT), (390, 844)):
+        page.set_viewport_size({"width": wide, "height": tall})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"wider than {wide} pixels"
+    page.set_viewport_size({"width": slides.WIDTH, "height": slides.HEIGHT})
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    paper = [page.locator("body").evaluate("e => getComputedStyle(e).backgroundColor")]
+    paper += page.locator(".bd-article .course-clickable").evaluate_all(
+        "all => all.map(e => getComputedStyle(e).backgroundColor)"
+    )
+    assert len(set(paper)) == 1
+    figures = page.locator(".bd-article .cell_output img")
+    assert set(figures.evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)")) <= {
+        "rgb(255, 255, 255)"
+    }
+    assert figures.evaluate_all("all => all.filter(e => !e.alt || e.naturalWidth === 0).map(e => e.src)") == []
+    page.emulate_media(media="print")
+    for navigation in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".bd-header-article", ".prev-next-footer"):
+        assert not any(one.is_visible() for one in page.locator(navigation).all()), navigation
+    assert page.locator("h1:visible").count() == 1
+
+
+@BOOK
+def test_search_and_next_lead_through_the_course(site, open_file) -> None:
+    page = open_file(site / "search.html")
+    page.goto((site / "search.html").as_uri() + "?q=logsumexp")
+    page.locator("#search-results li a").first.wait_for()
+    found = page.locator("#search-results li a").evaluate_all(
+        "all => all.map(a => a.getAttribute('href').split('?')[0])"
+    )
+    assert {path.stem + ".html" for path in LECTURES.values()} & {one.split("#")[0] for one in found}
+    page.goto((site / "index.html").as_uri())
+    for path in LECTURES.values():
+        assert page.get_by_role("link", name=notebooks.about(path)["title"]).count() > 0
+    page.locator("a.right-next").click()
+    page.locator("a.left-prev").wait_for()
+    walked = [Path(page.url).stem]
+    while after := re.search(
+        r'rel="next" [^>]*href="([^"]*)"', (site / f"{walked[-1]}.html").read_text(encoding="utf-8")
+    ):
+        walked.append(os.path.normpath(Path(walked[-1]).parent / after[1]).removesuffix(".html"))
+    assert walked[: len(LECTURES)] == [path.stem for path in LECTURES.values()]
+    assert {"glossary", "reference", "claims", "docs/teaching"} <= set(walked)
+
+
+@BOOK
+def test_no_page_has_a_serious_barrier(site, open_file) -> None:
+    for name in ("index", with_picture().stem, "glossary", "claims", "search"):
+        page = open_file(site / f"{name}.html")
+        typeset(page)
+        page.evaluate(web.AXE.read_text(encoding="utf-8"))
+        for theme in ("light", "dark"):
+            page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+            assert page.evaluate(SERIOUS) == [], f"{name}, {theme}"
+        page.close()
+
+
+@BOOK
+def test_a_lecture_in_the_book_has_live_pictures_links_and_no_notes(site, open_file) -> None:
+    page = open_file(site / f"{LECTURES['03'].stem}.html")
+    typeset(page)
+    assert page.locator("mjx-container").count() > 10
+    page.locator('[data-tile="C:0,0"]').click()
+    page.get_by_text("term 2: A(0,1)·B(1,0)").wait_for()
+    assert page.get_by_text("To move its controls").count() >= 3
+    assert page.get_by_text("For the instructor").count() == 0
+    assert page.get_by_role("link", name="Slides").get_attribute("href") == f"slides/{LECTURES['03'].stem}.html"
+    notebook = nbformat.read(site / page.get_by_role("link", name="the notebook").get_attribute("href"), as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells)
+
+
+def test_terms_and_lectures_are_linked_once_and_outside_of_code_and_formulas() -> None:
+    todo = ["online softmax", "softmax"]
+    words = "# Softmax\n`softmax` $softmax$ The online softmax and a softmax, twice: softmax. See lecture 03 and lecture 77."
+    assert book.linked(words, todo) == (
+        "# Softmax\n`softmax` $softmax$ The {term}`online softmax <online softmax>` and a {term}`softmax <softmax>`, twice: softmax. "
+        f"See [lecture 03]({LECTURES['03'].name}) and lecture 77."
+    )
+    assert todo == []
+
+
+def test_a_term_is_defined_where_it_is_set_off_first_and_by_none_if_no_lecture_has_it() -> None:
+    assert book.defining("online softmax") == LECTURES["02"]
+    assert book.defining("no such term") is None
+    assert sum(book.defining(term) is not None for term in book.glossary()) > 40
+
+
+@BOOK
+def test_the_reference_has_what_lectures_import(site) -> None:
+    text = (site / "reference.html").read_text(encoding="utf-8")
+    used = imports.used(notebooks.lectures())
+    assert len(used) > 20
+    assert {"attention", "max_error", "explore"} <= {name for names in used.values() for name in names}
+    for module in used:
+        assert f'id="module-{module}"' in text
+    for name in (
+        "course_lib.attention.attention",
+        "course_lib.instruments.measure.max_error",
+        "course_lib.widgets.explore",
+    ):
+        assert f'id="{name}"' in text
+
+
+@BOOK
+def test_the_front_page_tells_the_peak_of_the_record(site) -> None:
+    peak = max(r["tflops"] for r in data.measured(*book.PEAK).rows if r["algorithm"] == "attention()")
+    assert f"{peak:.0f} TFLOP/s" in (site / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_picture_without_its_data_is_refused() -> None:
+    notebook = nbformat.v4.new_notebook()
+    notebook.cells = [
+        nbformat.v4.new_code_cell(
+            outputs=[nbformat.v4.new_output("display_data", {"text/plain": "[clickable picture] x"})]
+        )
+    ]
+    with pytest.raises(ValueError, match="run make notebooks"):
+        pictures.bring_alive(notebook)
 
 
 def test_the_ledger_holds_each_claim_with_the_verdict_of_its_findings() -> None:
@@ -90,12 +234,12 @@ def test_the_ledger_holds_each_claim_with_the_verdict_of_its_findings() -> None:
 
 
 def test_the_guide_names_exercises_and_their_minutes_as_they_are() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (\d\d) \| (\d+) \|", pages.GUIDE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| (\d\d) \| (\d+) \|", GUIDE.read_text(), re.MULTILINE)
     assert len(rows) >= 8
     for name, lecture, minutes in rows:
         assert (exercises()[name].lecture, exercises()[name].minutes) == (lecture, int(minutes))
-    assert f"add up to {sum(int(minutes) for *_, minutes in rows)}:" in pages.GUIDE.read_text()
-    assert set(re.findall(r"`(\w+_\w+)`", pages.GUIDE.read_text())) <= set(exercises())
+    assert f"add up to {sum(int(minutes) for *_, minutes in rows)}:" in GUIDE.read_text()
+    assert set(re.findall(r"`(\w+_\w+)`", GUIDE.read_text())) <= set(exercises())
 
 
 def test_fonts_and_scripts_are_pinned_with_checksums() -> None:
@@ -109,16 +253,3 @@ def test_without_the_packages_the_message_says_how_to_get_them(monkeypatch, tmp_
     monkeypatch.setattr(web, "MODULES", tmp_path / "nothing")
     with pytest.raises(FileNotFoundError, match=r"run python -m course_lib\.publish\.web"):
         web.copy_assets(tmp_path)
-
-
-@pytest.mark.browser
-def test_a_lecture_as_a_page_works_without_kernel_and_network(show) -> None:
-    path = next(p for p in notebooks.lectures() if p.name.startswith("03"))
-    text = pages.page(path)
-    assert not [words for words in ("<script src", "<link rel='stylesheet'", 'src="http', "@import") if words in text]
-    page = show(text=text)
-    assert page.locator("math").count() > 10
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.locator('[data-tile="C:0,0"]').click()
-    page.get_by_text("term 2: A(0,1)·B(1,0)").wait_for()
-    assert page.get_by_text("Its controls need a kernel").count() >= 3

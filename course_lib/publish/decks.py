@@ -1,9 +1,11 @@
 """Writes each lecture as reveal.js slides: python -m course_lib.publish.decks [--out site] [notebooks/01_….ipynb …]
 
-They work from file://, without a kernel and without a network: clickable pictures are alive, figures under sliders show their saved
-picture. S opens the speaker's view with the notes.
+They lie in the folder slides of the book's site and work from file://, without a kernel and without a network: clickable pictures are
+alive, figures under sliders show their saved picture. S opens the speaker's view with the notes.
 """
 
+import argparse
+import functools
 import html
 import re
 import sys
@@ -11,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from nbconvert import HTMLExporter
+from pygments.formatters import HtmlFormatter
 
-from course_lib.publish import notebooks, pages, slides
+from course_lib.publish import book, notebooks, pictures, slides, web
+from course_lib.widgets.clickable import styles
 
 _STYLE = """
 body { background: #fff; color: #111; }
@@ -31,24 +36,46 @@ body { background: #fff; color: #111; }
 .reveal table { border-collapse: collapse; font-size: 16px; }
 .reveal th, .reveal td { padding: 3px 10px; border-bottom: 1px solid #bbb; }
 .reveal .scrolled { max-height: 470px; overflow: auto; }
+.reveal mjx-container[display="true"] { margin: 10px 0 !important; }
 .anchor-link, .prompt { display: none; }
 .note { font-size: 14px; opacity: 0.8; }
-math { font-family: "STIX Two Math", math; }
 """
-_LINKS = "".join(f'<link rel="stylesheet" href="assets/{name}.css">\n' for name in ("reset", "reveal", "fonts"))
-_SCRIPT = f"""<script src="assets/reveal.js"></script>
-<script src="assets/notes.js"></script>
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+{links}
+<title>{title}</title>
+<style>
+{style}
+</style>
+</head>
+<body>
+<div class="reveal"><div class="slides">
+{sections}
+</div></div>
 <script>
-Reveal.initialize({{ width: {slides.WIDTH}, height: {slides.HEIGHT}, margin: 0, hash: true, transition: "none", center: true,
+MathJax = {{ tex: {{ inlineMath: [["$", "$"]] }}, options: {{ enableMenu: false }},
+  startup: {{ pageReady: () => MathJax.startup.defaultPageReady().then(() => Reveal.layout()) }} }};
+</script>
+<script src="../_static/reveal.js"></script>
+<script src="../_static/notes.js"></script>
+<script>
+Reveal.initialize({{ width: {width}, height: {height}, margin: 0, hash: true, transition: "none", center: true,
   plugins: [RevealNotes] }});
-</script>"""
+</script>
+<script src="../_static/mathjax/tex-chtml.js" defer></script>
+</body>
+</html>
+"""
 
 
-def deck(path: Path, alive: bool = True) -> str:
-    """One lecture as the text of an HTML file that needs the folder assets beside it; ``alive=False`` leaves clickable pictures still."""
+def deck(path: Path) -> str:
+    """One lecture as the text of an HTML file that needs the folder ../_static beside it."""
     notebook = slides.deck(nbformat.read(path, as_version=4))
-    if alive:
-        pages.bring_alive(path, notebook)
+    pictures.bring_alive(notebook)
     stacks: list[list[list[str]]] = []
     for cell in notebook.cells:
         kind = slides.slide_type(cell)
@@ -63,16 +90,28 @@ def deck(path: Path, alive: bool = True) -> str:
         "<section>\n" + "\n".join(f"<section>\n{''.join(cells)}\n</section>" for cells in stack) + "\n</section>"
         for stack in stacks
     )
-    sections = re.sub(r'href="(\d\d_\w+)\.ipynb"', r'href="\1.slides.html"', sections)
-    text = f'<div class="reveal"><div class="slides">\n{sections}\n</div></div>\n{_SCRIPT}'
-    return pages.document(pages.title(path), text, _STYLE, _LINKS)
+    return _PAGE.format(
+        title=html.escape("{number} · {title}".format(**notebooks.about(path))),
+        links="\n".join(
+            f'<link rel="stylesheet" href="../_static/{name}.css">' for name in ("reset", "reveal", "fonts")
+        ),
+        style=_STYLE + styles() + HtmlFormatter(style="default").get_style_defs(".highlight"),
+        sections=re.sub(r'href="(\d\d_\w+)\.ipynb"', r'href="\1.html"', sections),
+        width=slides.WIDTH,
+        height=slides.HEIGHT,
+    )
+
+
+@functools.cache  # slides are written cell by cell, and an exporter compiles its templates anew
+def _exporter(inputs: bool) -> HTMLExporter:
+    return HTMLExporter(template_name="basic", exclude_input=not inputs)
 
 
 def _cell(cell: Any, kind: str) -> str:
     only = nbformat.v4.new_notebook()
     only.cells = [cell]
     hidden = cell.metadata.get("jupyter", {}).get("source_hidden", False)
-    inner = pages.body(only, inputs=not hidden)
+    inner = _exporter(not hidden).from_notebook_node(only)[0]
     if kind == "notes":
         return f'<aside class="notes">{inner}</aside>'
     classes = " ".join(
@@ -81,9 +120,23 @@ def _cell(cell: Any, kind: str) -> str:
     return f'<div class="{html.escape(classes)}">{inner}</div>' if classes else inner
 
 
+def write(site: Path, paths: list[Path]) -> None:
+    """Write the decks of lectures to the folder slides of ``site``, and what they need in a browser."""
+    web.copy_assets(site / "_static")
+    (site / "slides").mkdir(exist_ok=True)
+    for path in paths:
+        (site / "slides" / f"{path.stem}.html").write_text(deck(path), encoding="utf-8")
+
+
 def main() -> int:
-    options = pages.arguments("python -m course_lib.publish.decks", "Write the lectures as reveal.js slides.")
-    pages.write(options.paths or notebooks.lectures(), options.out, ".slides.html", deck)
+    parser = argparse.ArgumentParser(
+        prog="python -m course_lib.publish.decks", description="Write the lectures as reveal.js slides."
+    )
+    parser.add_argument("paths", nargs="*", type=Path, help="notebooks (default: all lectures)")
+    parser.add_argument("--out", type=Path, default=book.SITE, help="the folder to write to (default: site)")
+    options = parser.parse_args()
+    write(options.out, options.paths or notebooks.lectures())
+    print(f"slides are in {options.out / 'slides'}")
     return 0
 
 

@@ -1,6 +1,5 @@
-"""The claims ledger as a page: each sentence from a source, and the verdict that a lecture has computed and saved."""
+"""The claims ledger: each sentence from a source, and the verdict that a lecture has computed and saved."""
 
-import html
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -41,24 +40,3 @@ def entries() -> list[Entry]:
     if missing:
         raise ValueError(f"no lecture has a verdict on {', '.join(missing)}")
     return [found[claim] for claim in data.claims()]
-
-
-def body() -> str:
-    """The page's HTML: a table of all verdicts, then each with what speaks for and against it."""
-    rows, details = [], []
-    for entry in entries():
-        claim = data.claims()[entry.id]
-        about = notebooks.about(entry.lecture)
-        link = f'<a href="{entry.lecture.stem}.html">{about["number"]} · {html.escape(about["title"])}</a>'
-        rows.append(
-            f'<tr><td><a href="#{entry.id}">{entry.id}</a></td><td>{html.escape(claim["claim"])}</td>'
-            f"<td>{entry.word}</td><td>{link}</td></tr>"
-        )
-        details.append(f'<section id="{entry.id}">{entry.shown}<p class="note">Computed in {link}.</p></section>')
-    head = "<tr><th></th><th>the claim</th><th>verdict</th><th>lecture</th></tr>"
-    return (
-        '<p><a href="index.html">All lectures</a></p>\n<h1>The claims ledger</h1>\n'
-        "<p>Sentences from papers, posts and projects, put to the test. A verdict follows from its findings: confirmed if all speak for "
-        "the claim, refuted if none does, else true in part.</p>\n"
-        f"<table>{head}{''.join(rows)}</table>\n{''.join(details)}"
-    )

@@ -7,7 +7,7 @@ import torch
 from course_lib import checks, plots
 from course_lib.model.quantize import butterflies
 from course_lib.show import style
-from course_lib.widgets.clickable import Clickable, module
+from course_lib.widgets.clickable import Clickable
 
 
 class Butterfly(Clickable):
@@ -17,7 +17,7 @@ class Butterfly(Clickable):
     sign; any other to see what it is made of. Raises ValueError for a row whose length is not a power of two, and for what is not finite.
     """
 
-    script = _esm = module("butterfly.js")
+    file = "butterfly.js"
 
     def __init__(self, row: Sequence[float] = (3, 2, 5, 1, 4, 2, 1, 3), outlier: int = 2, size: float = 50.0):
         if len(checks.several("row", row)) not in (2, 4, 8, 16):

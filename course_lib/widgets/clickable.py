@@ -3,8 +3,8 @@
 They work in JupyterLab, on live slides, and on a static page with no kernel and no network (``page_html``).
 """
 
+import itertools
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,28 @@ import traitlets
 from course_lib.show import style
 
 _JS = Path(__file__).parent / "js"
+_ids = itertools.count()
 
 
-def module(name: str) -> str:
+def _module(name: str) -> str:
     """A picture's JavaScript: what all share, then its own file of ``js/``."""
     return "".join((_JS / file).read_text(encoding="utf-8") for file in ("elements.js", name))
 
 
 class Clickable(anywidget.AnyWidget):
-    """A clickable picture. ``data`` is plain JSON; the saved output is a still picture for readers without a page that runs."""
+    """A clickable picture. ``data`` is plain JSON, ``file`` its module in ``js/``.
 
-    script: str
+    The saved output is a still picture for readers without a page that runs; its metadata keeps what a page needs to bring it alive.
+    """
+
+    file: str
     _css = _JS / "clickable.css"
     data = traitlets.Dict().tag(sync=True)
+
+    def __init_subclass__(cls, **kwargs: Any):
+        if "file" in vars(cls):  # not for the classes that anywidget derives with its own traits
+            cls._esm = _module(cls.file)
+        super().__init_subclass__(**kwargs)
 
     def __init__(self, data: dict[str, Any], still: bytes, alt: str):
         super().__init__(data=data | {"alt": alt})
@@ -37,25 +46,32 @@ class Clickable(anywidget.AnyWidget):
         return f"[clickable picture] {self._alt}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        if os.environ.get("COURSE_PAGES"):  # course_lib.publish.pages wants the picture itself
-            return {"text/html": self.page_html(), "text/plain": repr(self)}, {}
         live: Any = super()._repr_mimebundle_(**kwargs)
         live = live[0] if isinstance(live, tuple) else live
         still, metadata = style.Picture(self._still, repr(self))._repr_mimebundle_()
-        return dict(live or {}) | still | {"text/plain": repr(self)}, metadata
+        return dict(live or {}) | still | {"text/plain": repr(self)}, metadata | {"clickable": self.saved()}
+
+    def saved(self) -> dict[str, str]:
+        """What ``page_html`` makes the picture of, to be kept with a still one."""
+        return {"file": self.file, "data": json.dumps(dict(self.data))}
 
     def page_html(self) -> str:
         """The picture as HTML that stands alone, but for ``styles``."""
-        name = f"clickable-{self.model_id}"
-        module = type(self).script.replace("export default", "const picture =")
-        # "</" could end the script early; in JSON and in strings of JavaScript "<\\/" means the same.
-        data = json.dumps(dict(self.data)).replace("</", "<\\/")
-        return (
-            f'<div id="{name}"></div>\n'
-            f'<script type="module">\n{module}\nconst data = {data};\n'
-            "const model = { get: (name) => ({ data })[name], set() {}, on() {}, off() {}, save_changes() {} };\n"
-            f'picture.render({{ model, el: document.getElementById("{name}") }});\n</script>'
-        )
+        return page_html(**self.saved())
+
+
+def page_html(file: str, data: str) -> str:
+    """A picture as HTML that stands alone, but for ``styles``: its module in ``js/``, and its data as JSON."""
+    name = f"clickable-{next(_ids)}"
+    script = _module(file).replace("export default", "const picture =")
+    # "</" could end the script early; in JSON and in strings of JavaScript "<\\/" means the same.
+    safe = data.replace("</", "<\\/")
+    return (
+        f'<div id="{name}"></div>\n'
+        f'<script type="module">\n{script}\nconst data = {safe};\n'
+        "const model = { get: (name) => ({ data })[name], set() {}, on() {}, off() {}, save_changes() {} };\n"
+        f'picture.render({{ model, el: document.getElementById("{name}") }});\n</script>'
+    )
 
 
 def styles() -> str:

@@ -3,7 +3,7 @@
 from course_lib import checks, plots
 from course_lib.model.formats import FORMATS, format_of
 from course_lib.show import style
-from course_lib.widgets.clickable import Clickable, module
+from course_lib.widgets.clickable import Clickable
 
 
 class NumberLine(Clickable):
@@ -12,7 +12,7 @@ class NumberLine(Clickable):
     Raises ValueError for an unknown format or a start that is not finite.
     """
 
-    script = _esm = module("number.js")
+    file = "number.js"
 
     def __init__(self, start: float = 3.0, name: str = "fp16"):
         format_of(name)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from course_lib import checks, plots
 from course_lib.model import softmax
 from course_lib.show import style
-from course_lib.widgets.clickable import Clickable, module
+from course_lib.widgets.clickable import Clickable
 
 MOST = 24
 
@@ -16,7 +16,7 @@ class SoftmaxStepper(Clickable):
     ``block`` is 1, 2, 4 or 8. Raises ValueError for scores that are empty, too many or not finite.
     """
 
-    script = _esm = module("softmax.js")
+    file = "softmax.js"
 
     def __init__(self, scores: Sequence[float] = (3, 2, 5, 1), block: int = 1):
         checks.one_of("block", block, (1, 2, 4, 8))

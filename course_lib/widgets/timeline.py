@@ -5,7 +5,7 @@ from typing import Any
 from course_lib import plots
 from course_lib.model import pipeline
 from course_lib.show import style
-from course_lib.widgets.clickable import Clickable, module
+from course_lib.widgets.clickable import Clickable
 
 
 class PipelineTimeline(Clickable):
@@ -14,7 +14,7 @@ class PipelineTimeline(Clickable):
     Raises ValueError for arguments that ``simulate`` refuses, TypeError for names that it does not have.
     """
 
-    script = _esm = module("pipeline.js")
+    file = "pipeline.js"
 
     def __init__(self, **start: Any):
         defaults: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What static pages and slides need in a browser, from npm packages whose versions and checksums package-lock.json holds.
+"""What the book and the slides need in a browser, from npm packages whose versions and checksums package-lock.json holds.
 
 python -m course_lib.publish.web            # fetches them into node_modules, once
 python -m course_lib.publish.web deploy     # the same for another folder with a package-lock.json
@@ -12,14 +12,17 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 MODULES = HERE / "node_modules"
 FONTS = {
+    ("Source Sans 3", 400, "normal"): "source-sans-3/files/source-sans-3-latin-400-normal.woff2",
+    ("Source Sans 3", 600, "normal"): "source-sans-3/files/source-sans-3-latin-600-normal.woff2",
+    ("Source Sans 3", 400, "italic"): "source-sans-3/files/source-sans-3-latin-400-italic.woff2",
     ("DejaVu Sans", 400, "normal"): "dejavu-sans/files/dejavu-sans-latin-400-normal.woff2",
     ("DejaVu Sans", 700, "normal"): "dejavu-sans/files/dejavu-sans-latin-700-normal.woff2",
     ("DejaVu Sans", 400, "italic"): "dejavu-sans/files/dejavu-sans-latin-400-italic.woff2",
     ("DejaVu Sans Mono", 400, "normal"): "dejavu-mono/files/dejavu-mono-latin-400-normal.woff2",
     ("DejaVu Sans Mono", 700, "normal"): "dejavu-mono/files/dejavu-mono-latin-700-normal.woff2",
-    ("STIX Two Math", 400, "normal"): "stix-two-math/files/stix-two-math-latin-400-normal.woff2",
 }
-SCRIPTS = ("reset.css", "reveal.css", "reveal.js", "plugin/notes.js")
+REVEAL = ("reset.css", "reveal.css", "reveal.js", "plugin/notes.js")
+AXE = MODULES / "axe-core" / "axe.min.js"  # checks a page's accessibility; no page has it
 
 
 def fetch(folder: Path = HERE) -> None:
@@ -53,20 +56,22 @@ def _path_with(folder: Path) -> str:
     return f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
-def copy_assets(site: Path) -> None:
-    """Put fonts and scripts into ``site/assets``. Raises FileNotFoundError if they were not fetched."""
+def copy_assets(folder: Path) -> None:
+    """Put fonts, MathJax and reveal.js into a folder. Raises FileNotFoundError if they were not fetched."""
     if not MODULES.is_dir():
         raise FileNotFoundError(
-            "the web packages are missing: run python -m course_lib.publish.web (make pages and make slides do)"
+            "the web packages are missing: run python -m course_lib.publish.web (make book and make slides do)"
         )
-    assets = site / "assets"
-    assets.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     rules = []
     for (family, weight, style), file in FONTS.items():
         source = MODULES / "@fontsource" / file
-        shutil.copy(source, assets)
+        shutil.copy(source, folder)
         face = f'font-family: "{family}"; font-weight: {weight}; font-style: {style};'
         rules.append(f'@font-face {{ {face} src: url("{source.name}") format("woff2"); }}')
-    (assets / "fonts.css").write_text("\n".join(rules) + "\n", encoding="utf-8")
-    for name in SCRIPTS:
-        shutil.copy(MODULES / "reveal.js" / "dist" / name, assets)
+    (folder / "fonts.css").write_text("\n".join(rules) + "\n", encoding="utf-8")
+    for name in REVEAL:
+        shutil.copy(MODULES / "reveal.js" / "dist" / name, folder)
+    mathjax, fonts = MODULES / "mathjax" / "es5", Path("output", "chtml", "fonts", "woff-v2")
+    shutil.copytree(mathjax / fonts, folder / "mathjax" / fonts, dirs_exist_ok=True)
+    shutil.copy(mathjax / "tex-chtml.js", folder / "mathjax")

@@ -1,0 +1,31 @@
+"""Brings the saved pictures of a lecture alive on a page without a kernel."""
+
+from typing import Any
+
+import nbformat
+
+from course_lib.widgets.clickable import page_html
+
+
+def bring_alive(notebook: Any) -> None:
+    """Put clickable pictures in the place of their stills, and a line below each figure under controls that says how to move it.
+
+    Raises ValueError for a picture whose data is not saved with it.
+    """
+    for cell in notebook.cells:
+        for output in list(cell.get("outputs", [])):
+            words = str(output.get("data", {}).get("text/plain", ""))
+            if words.startswith("[clickable picture]"):
+                output.data = nbformat.from_dict({"text/html": html(output)})
+                output.metadata = nbformat.from_dict({})
+            elif words.startswith("[interactive figure"):
+                controls = words.partition("]")[0].removeprefix("[interactive figure: ")
+                note = f'<p class="note">To move its controls ({controls}), open the lecture in JupyterLab: <code>make lab</code>.</p>'
+                cell.outputs.append(nbformat.v4.new_output("display_data", {"text/html": note}))
+
+
+def html(output: Any) -> str:
+    """A saved clickable picture as HTML. Raises ValueError if its data is not saved with it."""
+    if "clickable" not in output.metadata:
+        raise ValueError(f"{output.data['text/plain']!r} is saved without its data; run make notebooks")
+    return page_html(**output.metadata["clickable"])
