@@ -28,7 +28,7 @@ def sleepers(place: Path) -> set[int]:
     return running(place / "sleeper")
 
 
-def until(what, seconds=300.0) -> bool:
+def until(what, seconds=150.0) -> bool:
     end = time.monotonic() + seconds
     while not what() and time.monotonic() < end:
         time.sleep(0.05)

@@ -21,8 +21,8 @@ def refusal(page: Sequence[str], name: str, launches: Sequence[Mapping[str, str 
     """What speaks against the kernel ``name`` of a page when it is compiled for each of the launches; '' if nothing does.
 
     A launch: the kernel's arguments with Triton's word for their type, or their value where they are constants. own: the source of the
-    kernel that is meant, where the page has several. What cannot be compiled, or not in time, is refused: 'could not be compiled: …'. Statements that could
-    do more than a kernel needs are left out (``plain_kernels``).
+    kernel that is meant, where the page has several. What cannot be compiled, or not in time, is refused: 'could not be compiled: …'.
+    Statements that could do more than a kernel needs are left out (``plain_kernels``).
     """
     text, left_out = kernel_page(page, name, own)
     question = text, name, json.dumps([dict(x) for x in launches])
