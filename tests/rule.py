@@ -1,4 +1,4 @@
-"""The rule by which an attention kernel is judged, and inputs that wrong kernels do not survive.
+"""The rule by which an attention kernel is checked, and inputs that wrong kernels do not survive.
 
 Error against float64 <= 2 x the error of plain torch in the same format + a floor: FlashAttention's own tests do the same.
 """

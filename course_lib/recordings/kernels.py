@@ -8,7 +8,7 @@ import torch
 
 from course_lib.instruments import measure
 from course_lib.instruments.peers import plain_attention, sdpa, sdpa_backend
-from course_lib.model import reference
+from course_lib.model import cost, reference
 
 
 def softmax_passes() -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ def parallelism() -> list[dict[str, Any]]:
         time = measure.seconds(call, repeats=25, graph=True).median
         row = {"algorithm": algorithm, "heads": heads, "block_m": block_m}
         row |= {"programs": heads * n // block_m if block_m else 0, "seconds": time}
-        rows.append(row | {"tflops": 4 * heads * n * n * d / time / 1e12})
+        rows.append(row | {"tflops": heads * cost.attention_flops(n, d).matmul / time / 1e12})
 
     for power in measure.progress(range(9), "heads"):
         heads = 2**power
@@ -124,7 +124,7 @@ LOOP_ORDER_SHAPES = ((1, 4096), (1, 16_384), (16, 4096), (256, 1024), (64, 4096)
 
 
 def loop_orders() -> list[dict[str, Any]]:
-    """fp16, d = 64, 64 x 64 blocks: standard, V1, running, V2 and torch's fused attention, with one or many programs a head.
+    """fp16, d = 64, 64 x 64 blocks: standard, V1, running, V2 and torch's fused attention, with one or many programs per head.
 
     Ours twice: with loads that run ahead (num_stages=3, Triton's default) and without (1).
     """
