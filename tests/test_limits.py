@@ -126,7 +126,6 @@ BAD = {
         lambda: plots.grouped_bars(ax(), ["x"], {"a": [1, 2]}, "", ""), ValueError, r"series\['a'\] has 2 entries"),
     "shares": (lambda: plots.share_bars(ax(), ["x"], {"a": [-1]}, ""), ValueError, r"series\['a'\]\[0\] is -1"),
     "causes": (lambda: plots.chain(ax(), {"a": 1.0, "b": 2.0}, [], ""), ValueError, "causes has 0 entries"),
-    "spread": (lambda: plots.climb(ax(), {"a": 1.0}, {"b": 1.0}, 2.0, "", {"b": (1, 2)}, 0.1), ValueError, "spread has no 'a'"),
     "spans": (lambda: plots.timeline(ax(), [], 0.0), ValueError, "spans has 0 entries"),
     "levels": (
         lambda: plots.levels(ax(), {"a": [1] * 5}, {"a": 1}, list("abcde"), ""), ValueError, "names has 5 entries",
