@@ -17,7 +17,8 @@ SHARE = 1 / 8  # by which numbers of a known case are changed at the most
 def unseen(exercise: Exercise, seed: str) -> Material:
     """Up to eight cases with their right results; the same for the same seed. None where there is no oracle, as in a student's copy.
 
-    An oracle may draw them itself, ``drawn(random)``; of others the known cases are taken with other floating-point numbers.
+    An oracle may draw them itself, ``drawn(random)``, as it has to where arguments depend on each other; of others the known cases are
+    taken with other floating-point numbers.
     """
     nothing = Material((), (), dict)
     try:
