@@ -11,7 +11,7 @@ from course_lib.show.style import Picture, render
 GRID = climb_records.GRID
 
 
-@pytest.mark.parametrize("name", ["plan", "causal_blocks", "lost", "tma_tiles"])
+@pytest.mark.parametrize("name", ["plan", "visible_blocks", "lost", "tma_tiles"])
 def test_words_for_a_figure_say_what_is_drawn_and_no_result(name: str) -> None:
     picture = getattr(climb, name)()
     assert isinstance(picture, Picture)

@@ -28,3 +28,11 @@ def test_an_excerpt_is_the_lines_between_two_words(tmp_path) -> None:
     assert excerpt(path, "two", "four").data == "`code.cpp`\n\n```cpp\ntwo {\n  three\n}\n```"
     with pytest.raises(ValueError, match=r"code.cpp has no lines from 'four' to 'two'"):
         excerpt(path, "four", "two")
+
+
+def test_new_lines_of_an_excerpt_are_marked_and_a_word_that_it_lacks_is_named(tmp_path) -> None:
+    path = tmp_path / "code.py"
+    path.write_text("a = 1\nb = a\nc = b\nend\n")
+    assert excerpt(path, "a = 1", "end", new=["b = a"]).data == "`code.py`\n\n```diff\n  a = 1\n+ b = a\n  c = b\n```"
+    with pytest.raises(ValueError, match=r"new\[1\] is 'end'"):
+        excerpt(path, "a = 1", "end", new=["b", "end"])

@@ -47,9 +47,9 @@ def test_a_lecture_is_found_by_its_number_and_by_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("05_hopper", "05_flash_online or 10_hopper"),
+        ("05_low_precision", "05_flash_online or 12_low_precision"),
         ("5_flash_onlin.ipynb", "05_flash_online"),
-        ("hoper", "10_hopper"),
+        ("low_precison", "12_low_precision"),
         ("77_loop_orders", "06_loop_orders"),
     ],
 )

@@ -16,7 +16,7 @@ import pytest
 from prose_numbers import Hit, Page, clean, kind
 
 from course_lib import data
-from course_lib.figures import loop_orders
+from course_lib.figures import climb, climb_records, loop_orders
 from course_lib.model import cost, pipeline, roofline
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,9 +86,9 @@ def seconds(name: str, device: str = "nvidia-h200", **where) -> float:
     return min(row.seconds for row in rows(name, device, **where))
 
 
-def idle(consumers: int = 2, buffers: int = 3, mode: str = "none") -> float:
+def idle(consumers: int = 2, buffers: int = 3, softmax: float = 1, mode: str = "none") -> float:
     """Percent of the time in which the tensor cores of lecture 10's pictures do nothing."""
-    return 100 * pipeline.idle_fraction(pipeline.simulate(6, consumers, buffers, 2, 1, 1, 1, mode))
+    return 100 * pipeline.idle_fraction(pipeline.simulate(6, consumers, buffers, 2, 1, softmax, 1, mode))
 
 
 SCOPE = {
@@ -96,10 +96,13 @@ SCOPE = {
     "data": data,
     "cost": cost,
     "roofline": roofline,
+    "pipeline": pipeline,
     "rows": rows,
     "seconds": seconds,
     "idle": idle,
     "loops": loop_orders,
+    "climb": climb_records,
+    "tiles": climb.tiles,
 }
 
 

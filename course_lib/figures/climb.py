@@ -68,16 +68,16 @@ def _plan(axes: Sequence[Axes]) -> None:
     style.source_note(bars, f"{label(LADDER)}; bf16, d = 128, N = 4,096, no mask")
 
 
-def causal_blocks() -> style.Picture:
+def visible_blocks() -> style.Picture:
     """Which blocks of a causal mask are full, cut, or hidden."""
     return style.picture(
-        _causal_blocks,
+        _visible_blocks,
         size=(6.6, 4.4),
         alt="a grid of blocks, queries downwards and keys across, in three colours: full, on the diagonal, hidden",
     )
 
 
-def _causal_blocks(ax: Axes, side: int = 8) -> None:
+def _visible_blocks(ax: Axes, side: int = 8) -> None:
     kinds = (
         (f"{side * (side - 1) // 2} full: no mask", style.SKY),
         (f"{side} on the diagonal: mask", style.ORANGE),
@@ -119,30 +119,29 @@ class Pair(NamedTuple):
     resident: tuple[int, int]
 
 
-TILES = (
-    (64, 64, 4, 3),
-    (128, 64, 8, 3),
-    (64, 64, 4, 2),
-    (64, 128, 4, 3),
-    (64, 128, 4, 2),
-)  # queries, keys, warps, stages
+TILES = ((64, 64, 4, 3), (128, 64, 8, 3), (64, 64, 4, 2), (64, 128, 4, 3), (64, 128, 4, 2))  # as Setting has them
 
 
-def pairs(d: int = 64) -> list[Pair]:
-    """The rungs *split* and *TMA* at the same tiles, without a mask."""
+def tiles(d: int, *settings: tuple[int, int, int, int]) -> list[Compiled]:
+    """What the compiler says of causal block skipping and of TMA, in turn, at each (queries, keys, warps, stages)."""
     x = torch.empty(1, 16, 4096, d, dtype=torch.bfloat16, device="meta")
     calls: list[Call] = []
-    for m, n, warps, stages in TILES:
+    for m, n, warps, stages in settings:
         for name in ("causal block skipping", "TMA"):
             rung = RUNGS[name]._replace(blocks=((m, n),) * 2, num_warps=(warps,) * 2, num_stages=(stages,) * 2)
             calls.append((forward, (rung, x, x, x), {}))
-    fit = iter([programs(report) for report in inspect_all(calls)])
+    return inspect_all(calls)
+
+
+def pairs() -> list[Pair]:
+    """Causal block skipping, which loads by pointers, and TMA at the same tiles, d = 64, without a mask."""
+    resident = iter([programs(report) for report in tiles(64, *TILES)])
     return [
         Pair(
             f"{m} × {n}, {warps} warps, {stages} stages",
-            swept("causal block skipping", d, False, m, n, warps, stages),
-            swept("TMA", d, False, m, n, warps, stages),
-            (next(fit), next(fit)),
+            swept("causal block skipping", 64, False, m, n, warps, stages),
+            swept("TMA", 64, False, m, n, warps, stages),
+            (next(resident), next(resident)),
         )
         for m, n, warps, stages in TILES
     ]
@@ -150,10 +149,8 @@ def pairs(d: int = 64) -> list[Pair]:
 
 def programs(report: Compiled) -> int:
     """How many programs of a kernel fit on an SM of an H200, by registers and shared memory."""
-    fit = registers.resident_programs(
-        report.threads, report.registers, report.shared_bytes, data.gpu("H200").shared_kib_per_sm
-    )
-    return min(fit.values())
+    kib = data.gpu("H200").shared_kib_per_sm
+    return min(registers.resident_programs(report.threads, report.registers, report.shared_bytes, kib).values())
 
 
 def tma_tiles() -> style.Picture:

@@ -1,5 +1,6 @@
 """Lecture 11's records as typed rows, and what its page derives from them: rates, gains, counts, shares, noise."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from course_lib import data
@@ -56,6 +57,16 @@ class Setting(NamedTuple):
     tflops: float
 
 
+class Forward(NamedTuple):
+    """A forward pass of lecture 07's recording, in TFLOP/s."""
+
+    algorithm: str
+    d: int
+    causal: bool
+    n: int
+    forward_tflops: float
+
+
 class Shares(NamedTuple):
     """Factors of attention()'s share of the peak under the profiler: cycles with a matmul, the clock, what is left over."""
 
@@ -80,8 +91,13 @@ def gain(algorithm: str, over: str, d: int = 128, causal: bool = False, n: int =
 
 
 def swept(algorithm: str, d: int, causal: bool, *setting: int) -> float:
-    """TFLOP/s of 'tuned', 'split' or 'TMA' in the sweep at (queries, keys, warps, stages)."""
+    """TFLOP/s of 'tuned', 'causal block skipping' or 'TMA' in the sweep at (queries, keys, warps, stages)."""
     return next(row.tflops for row in rows(Setting, BLOCKS) if row[:-1] == (algorithm, d, causal, *setting))
+
+
+def gains(algorithm: str, over: str, d: int, *masks: bool, lengths: Sequence[int] = LENGTHS[1:]) -> list[float]:
+    """``gain`` at each of these lengths, without a mask, with one, or both."""
+    return [gain(algorithm, over, d, causal, n) for causal in masks for n in lengths]
 
 
 def cycles(algorithm: str, d: int, causal: bool = False, n: int = 4096, ghz: float | None = None) -> float:
@@ -124,3 +140,14 @@ def expected(name: str, d: int, causal: bool, n: int) -> float | None:
         spans = pipeline.simulate(6, 2, 3, load=2, qk=1, softmax=1, pv=1)
         return 1 / (1 - pipeline.idle_fraction(spans))
     return None
+
+
+def fa2_shares() -> dict[str, list[float]]:
+    """FlashAttention-2's shares of the peak at twelve shapes, in two runs."""
+    peak = data.gpu("H200").flops_per_s("bf16") / 1e12
+    shapes = [(d, causal, n) for d in (64, 128) for causal in (False, True) for n in (1024, 4096, 16_384)]
+    seventh = {row[1:4]: row.forward_tflops for row in rows(Forward, "attention_speed") if row.algorithm == "FA2"}
+    return {
+        "this page": [rate("FA2", *shape) / peak for shape in shapes],
+        "lecture 07": [seventh[shape] / peak for shape in shapes],
+    }

@@ -3,7 +3,7 @@
 import difflib
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,7 @@ def source(thing: Callable[..., Any]) -> Markdown:
     """
     function = _written(thing)
     path = Path(inspect.getsourcefile(function) or "").resolve()
-    where = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
-    return Markdown(f"`{where}`\n\n```python\n{inspect.getsource(function)}```")
+    return _listing(path, "python", inspect.getsource(function), ())
 
 
 def _written(thing: Any) -> Callable[..., Any]:
@@ -51,10 +50,11 @@ def difference(old: Callable[..., Any], new: Callable[..., Any]) -> Markdown:
     return Markdown("```diff\n" + "\n".join(lines) + "\n```")
 
 
-def excerpt(path: Path, first: str, last: str) -> Markdown:
+def excerpt(path: Path, first: str, last: str, new: Sequence[str] = ()) -> Markdown:
     """The lines of a file from the one that holds ``first`` up to the next one that holds ``last``, without the latter.
 
-    Raises TypeError for what is no path or text, ValueError if either word is not there.
+    With ``new`` the listing is a diff: lines that hold one of these words are marked as added. Raises TypeError for what is no path or
+    text, ValueError if a word is not there.
     """
     checks.instance("path", path, Path, "Path('kernel.cpp')")
     checks.text("first", first)
@@ -68,6 +68,15 @@ def excerpt(path: Path, first: str, last: str) -> Markdown:
         )
     while lines[end - 1].lstrip().startswith("@") or not lines[end - 1].strip():
         end -= 1  # a decorator belongs to what follows
-    shown = textwrap.dedent("\n".join(lines[begin:end])).rstrip()
+    return _listing(path, path.suffix.lstrip("."), textwrap.dedent("\n".join(lines[begin:end])), new)
+
+
+def _listing(path: Path, language: str, code: str, new: Sequence[str]) -> Markdown:
     where = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
-    return Markdown(f"`{where}`\n\n```{path.suffix.lstrip('.')}\n{shown}\n```")
+    for i, word in enumerate(checks.several("new", new, least=0)):
+        if checks.text(f"new[{i}]", word) not in code:
+            raise ValueError(f"new[{i}] is {word!r}, which the listing does not hold; pass words that stand in it")
+    if new:
+        marked = (("+ " if any(word in line for word in new) else "  ") + line for line in code.splitlines())
+        code, language = "\n".join(marked), "diff"
+    return Markdown(f"`{where}`\n\n```{language}\n{code.rstrip()}\n```")

@@ -1,4 +1,4 @@
-"""Lecture 06: what causal_blocks is checked by."""
+"""Lecture 11: what causal_blocks is checked by."""
 
 import random
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Lecture 09: what exp2_scale is checked by."""
+"""Lecture 11: what exp2_scale is checked by."""
 
 import math
 from collections.abc import Iterable

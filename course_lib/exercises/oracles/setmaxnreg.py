@@ -1,4 +1,4 @@
-"""Lecture 10: what setmaxnreg is checked by."""
+"""Lecture 11: what setmaxnreg is checked by."""
 
 from collections.abc import Iterable
 

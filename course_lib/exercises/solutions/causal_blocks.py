@@ -14,6 +14,6 @@ def causal_blocks(q_start: int, k_start: int, block_m: int, block_n: int, n_q: i
 EXPLANATION = """
 The diagonal runs from the upper left to the lower right. The lower left corner of a block (last query, first key) is the first to be seen:
 if it is hidden, all is. The upper right corner (first query, last key) is the last: if it is seen, all is. With as many queries as keys,
-as in lecture 06, it does not matter at which end the mask is aligned; with one new query and many old keys it does: aligned at
+as on this page, it does not matter at which end the mask is aligned; with one new query and many old keys it does: aligned at
 the start, that query would see one key. A full block still needs the tail mask where it is ragged, but no causal one.
 """

@@ -1,4 +1,4 @@
-"""Lecture 06: which pairs of blocks a causal mask skips, leaves whole, or cuts."""
+"""Lecture 11: which pairs of blocks a causal mask skips, leaves whole, or cuts."""
 
 from course_lib.exercises.base import Exercise
 
@@ -20,7 +20,7 @@ def causal_blocks(q_start: int, k_start: int, block_m: int, block_n: int, n_q: i
 
 EXERCISE = Exercise(
     name="causal_blocks",
-    lecture="06",
+    lecture="11",
     title="a causal mask by blocks",
     level=2,
     minutes=10,

@@ -1,4 +1,4 @@
-"""Lecture 09: the weights of a row by powers of two, with one factor for the scale and log2 e."""
+"""Lecture 11: the weights of a row by powers of two, with one factor for the scale and log2 e."""
 
 from collections.abc import Callable
 from typing import Any
@@ -45,7 +45,7 @@ def run(function: Callable[..., Any], case: Case) -> Any:
 
 EXERCISE = Exercise(
     name="exp2_scale",
-    lecture="09",
+    lecture="11",
     title="softmax by powers of two",
     level=2,
     minutes=10,

@@ -1,4 +1,4 @@
-"""Lecture 10: how many registers a consumer can have."""
+"""Lecture 11: how many registers a consumer can have."""
 
 from course_lib.exercises.base import Exercise
 
@@ -19,7 +19,7 @@ def setmaxnreg(consumers: int, producer: int) -> int:
 
 EXERCISE = Exercise(
     name="setmaxnreg",
-    lecture="10",
+    lecture="11",
     title="who gets how many registers",
     level=1,
     minutes=10,

@@ -15,17 +15,17 @@ from course_lib.kernels.launching import check_launch, launch
 
 @gluon.jit
 def tma_kernel(x_desc, y_desc):
-    """One tile of x to shared memory and on to y: TMA does both, the threads ask and wait."""
+    """One tile of x to shared memory and on to y: TMA copies, the threads issue and wait."""
     tile = gl.allocate_shared_memory(x_desc.dtype, x_desc.block_type.shape, x_desc.layout)
     arrived = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     mbarrier.init(arrived, count=1)
-    fence_async_shared()
+    fence_async_shared()  # the TMA unit may now see the barrier
     row = gl.program_id(0) * x_desc.block_type.shape[0]
-    mbarrier.expect(arrived, x_desc.block_type.nbytes)
-    tma.async_copy_global_to_shared(x_desc, [row, 0], arrived, tile)
-    mbarrier.wait(arrived, 0)
+    mbarrier.expect(arrived, x_desc.block_type.nbytes)  # one arrival; so many bytes to come
+    tma.async_copy_global_to_shared(x_desc, [row, 0], arrived, tile)  # hand over the slip, go on
+    mbarrier.wait(arrived, 0)  # phase 0 is complete: the tile is here
     tma.async_copy_shared_to_global(y_desc, [row, 0], tile)
-    tma.store_wait(0)
+    tma.store_wait(0)  # the unit has read the tile
 
 
 @gluon.jit
@@ -41,16 +41,16 @@ def wgmma_kernel(a_desc, b_desc, c_ptr, N: gl.constexpr, K: gl.constexpr):
     tma.async_copy_global_to_shared(b_desc, [0, 0], arrived, b)
     mbarrier.wait(arrived, 0)
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, N, 16])
-    zero = gl.zeros([64, N], gl.float32, layout=layout)
-    token = warpgroup_mma(a, b.permute((1, 0)), zero, use_acc=False, is_async=True)
-    c = warpgroup_mma_wait(0, deps=[token])  # between the two lines the warps could do something else
+    zero = gl.zeros([64, N], gl.float32, layout=layout)  # in the registers of 128 threads
+    token = warpgroup_mma(a, b.permute((1, 0)), zero, use_acc=False, is_async=True)  # issue, go on
+    c = warpgroup_mma_wait(0, deps=[token])  # no matmul is under way any more: the sums are here
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
     cols = gl.arange(0, N, layout=gl.SliceLayout(0, layout))
     gl.store(c_ptr + rows[:, None] * N + cols[None, :], c)
 
 
 @gluon.jit
-def _ask(x_desc, ring, first, tiles):
+def _issue(x_desc, ring, first, tiles):
     for n in range(tiles):
         ring.fill(n, x_desc, [0, 0, (first + n) * x_desc.block_type.shape[2], 0])
 
@@ -76,7 +76,7 @@ def ring_kernel(x_desc, sums_ptr, tiles, BUFFERS: gl.constexpr):
     ring = make_ring(x_desc, BUFFERS, 1)
     fence_async_shared()
     first = gl.program_id(0) * tiles
-    gl.warp_specialize([(_add, (ring, sums_ptr, tiles, ROWS, COLS)), (_ask, (x_desc, ring, first, tiles))], [4], [24])
+    gl.warp_specialize([(_add, (ring, sums_ptr, tiles, ROWS, COLS)), (_issue, (x_desc, ring, first, tiles))], [4], [24])
 
 
 def _check(**tensors: torch.Tensor) -> None:
