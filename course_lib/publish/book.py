@@ -40,11 +40,11 @@ def _spelled(term: str) -> str:
 
 
 def defining(term: str) -> Path | None:
-    """The first lecture that sets the term in italics or bold, else the first that has it; None if no lecture has."""
+    """The lecture of this title, else the first that sets the term in italics or bold, else that has it; None if no lecture has."""
     texts = {path: notebooks.prose(path) for path in notebooks.lectures()}
-    for pattern in (rf"\*{_spelled(term)}", _spelled(term)):
+    for pattern in (rf"^# \d\d · (The )?{_spelled(term)}$", rf"\*{_spelled(term)}", _spelled(term)):
         for path, text in texts.items():
-            if re.search(pattern, text, re.IGNORECASE):
+            if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
                 return path
     return None
 
