@@ -35,7 +35,7 @@ def attention(
     float32 while q kᵀ stays below 2^63. ``softcap`` replaces a score x by softcap · tanh(x / softcap). ``causal`` lets query i see
     the keys j <= i + causal_offset; 0 aligns the first query with the first key, as torch's is_causal does, Nk - Nq the last
     with the last. A query that sees no key gets 0, L = -inf and no gradient. float32 is multiplied in TF32 if
-    torch's own products are (torch.backends.cuda.matmul.fp32_precision). L is in float32. On a Hopper GPU q's gradient is
+    torch's own matmuls are (torch.backends.cuda.matmul.fp32_precision). L is in float32. On a Hopper GPU q's gradient is
     added up in any order, so that two calls may differ by roundings, unless ``deterministic``, or torch's
     use_deterministic_algorithms, is set. Raises TypeError or ValueError before any launch.
     """

@@ -1,4 +1,4 @@
-"""The rule by which an attention kernel is judged, and inputs that wrong kernels do not survive.
+"""The rule by which an attention kernel is checked, and inputs that wrong kernels do not survive.
 
 Error against float64 <= 2 x the error of plain torch in the same format + a floor: FlashAttention's own tests do the same.
 """
@@ -35,6 +35,12 @@ def inputs(name: str, n: int, d: int, dtype: torch.dtype) -> tuple[torch.Tensor,
     elif name == "equal rows":
         q, k = q[:1].expand(n, d).contiguous(), k[:1].expand(n, d).contiguous()
     return q.to(dtype), k.to(dtype), v.to(dtype)
+
+
+def heads(b: int, h: int, h_k: int, n_q: int, n_k: int, d: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Random q [b, h, n_q, d] and k, v [b, h_k, n_k, d]."""
+    shapes = ((b, h, n_q, d), (b, h_k, n_k, d), (b, h_k, n_k, d))
+    return [torch.randn(shape, device=DEVICE).to(dtype) for shape in shapes]
 
 
 def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> torch.Tensor:

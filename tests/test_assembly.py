@@ -66,7 +66,7 @@ WGMMA = """
 @pytest.mark.skipif(runtime.mode() == "no kernels", reason="no assembler here")
 def test_the_assembler_tells_of_waits_that_it_adds() -> None:
     assert not assembly.ptxas_report(WGMMA.replace("HERE", ""), 90).serialised_wgmma
-    touched = WGMMA.replace("HERE", "add.f32 %f0, %f0, %f1;")  # of a product that is under way
+    touched = WGMMA.replace("HERE", "add.f32 %f0, %f0, %f1;")  # of a matmul that is under way
     assert assembly.ptxas_report(touched, 90).serialised_wgmma
 
 

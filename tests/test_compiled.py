@@ -100,10 +100,10 @@ def strided(d: int, stride: int) -> torch.Tensor:
 
 
 def test_loads_are_as_wide_as_strides_allow() -> None:
-    shapes = [(64, 64), (64, 72), (40, 40), (64, 65), (33, 33)]
+    shapes = [(64, 72), (40, 40), (64, 65)]
     options = {"causal": False, "offset": 0, "scale": 0.125, "softcap": 0.0}
     calls = [(portable.launch_forward, (strided(*shape),) * 3, options) for shape in shapes]
-    assert [report.load_bytes[0] for report in compiled.inspect_all(calls)] == [16, 16, 16, 2, 2]
+    assert [report.load_bytes[0] for report in compiled.inspect_all(calls)] == [16, 16, 2]
 
 
 def test_a_folded_exponential_saves_a_multiplication_for_each_score() -> None:

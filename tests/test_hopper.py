@@ -3,6 +3,7 @@
 import pytest
 import torch
 from rule import definition
+from rule import heads as inputs
 
 from course_lib import runtime
 from course_lib.attention import attention, kernel_choice
@@ -26,11 +27,6 @@ SHAPES += (
     if GPU
     else []
 )
-
-
-def inputs(b, h, h_k, n_q, n_k, d, dtype):
-    shapes = ((b, h, n_q, d), (b, h_k, n_k, d), (b, h_k, n_k, d))
-    return [torch.randn(shape, device=DEVICE).to(dtype) for shape in shapes]
 
 
 def check(rung, q, k, v, causal, offset) -> None:

@@ -251,6 +251,7 @@ def test_without_a_compiler_the_rungs_are_marked_missing(fresh, monkeypatch) -> 
 
 
 @pytest.mark.kernel
+@pytest.mark.weekly  # nbval runs the lecture each time, with one
 def test_the_lecture_runs_without_a_compiler(fresh, monkeypatch, capsys) -> None:
     monkeypatch.setenv("PATH", str(fresh))
     monkeypatch.delenv("CXX", raising=False)

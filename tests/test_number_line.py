@@ -9,10 +9,9 @@ from course_lib.widgets.number import NumberLine
 
 def kept(page) -> dict[str, str]:
     """What the table says that each format keeps."""
-    return {
-        row.get_attribute("data-format"): row.locator("td").nth(1).inner_text()
-        for row in page.locator("tr[data-format]").all()
-    }
+    return page.evaluate("""() => Object.fromEntries(
+      [...document.querySelectorAll('tr[data-format]')].map(row => [row.dataset.format, row.querySelectorAll('td')[1].innerText])
+    )""")
 
 
 @pytest.mark.browser

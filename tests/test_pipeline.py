@@ -85,21 +85,23 @@ def test_the_page_simulates_as_the_library_does(show) -> None:
            window.pipeline = await import(url); }""",
         module,
     )
+    cases = []
     for blocks, consumers, buffers, mode in itertools.product((1, 5), (1, 2, 3), (1, 2, 3), pipeline.MODES):
         if buffers == 1 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
             continue
         for load, qk, soft, pv in ((2, 2, 2, 2), (0.5, 1, 3.5, 1.5), (4, 1, 0.5, 2)):
             arguments = {"blocks": blocks, "consumers": consumers, "buffers": buffers, "mode": mode}
-            arguments |= {"load": load, "qk": qk, "softmax": soft, "pv": pv}
-            ours = pipeline.simulate(**arguments)
-            theirs, idle = page.evaluate(
-                "(a) => { const s = window.pipeline.simulate(a); return [s, window.pipeline.idleFraction(s)]; }",
-                arguments,
-            )
-            assert [(s["warpgroup"], s["kind"], s["block"]) for s in theirs] == [s[:3] for s in ours], arguments
-            for mine, other in zip(ours, theirs):
-                assert (other["start"], other["end"]) == pytest.approx((mine.start, mine.end))
-            assert idle == pytest.approx(pipeline.idle_fraction(ours))
+            cases.append(arguments | {"load": load, "qk": qk, "softmax": soft, "pv": pv})
+    computed = page.evaluate(
+        "(all) => all.map(pipeline.simulate).map(found => [found, pipeline.idleFraction(found)])", cases
+    )
+    for arguments, (theirs, idle) in zip(cases, computed, strict=True):
+        ours = pipeline.simulate(**arguments)
+        assert [(s["warpgroup"], s["kind"], s["block"]) for s in theirs] == [s[:3] for s in ours], arguments
+        assert [x for s in theirs for x in (s["start"], s["end"])] == pytest.approx(
+            [x for s in ours for x in (s.start, s.end)]
+        )
+        assert idle == pytest.approx(pipeline.idle_fraction(ours))
 
 
 @pytest.mark.browser

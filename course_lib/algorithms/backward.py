@@ -1,8 +1,8 @@
 """The backward pass of flash attention on the simulated memory, in three loop orders; P is recomputed from Q, K and L.
 
-One head, q, k, v, o and do [N, d] of one floating dtype, L [N] = m + log l from the forward pass -> Gradients. All sums are
+One head, q, k, v, o and do [N, d] of one floating dtype, L [N] = m + log l from the forward pass -> Gradients. All accumulators are
 kept in at least fp32. ``causal`` skips the pairs of blocks in which there is nothing to see. Source: FlashAttention-2
-(arXiv 2307.08691), Algorithm 2, whose line numbers are given; it is the order with the keys outside.
+(arXiv 2307.08691), Algorithm 2, whose line numbers are given; it is the order with the outer loop over K/V.
 """
 
 import math
@@ -109,7 +109,7 @@ def backward_two_passes(
     causal: bool = False,
     sram_bytes: int | None = None,
 ) -> Gradients:
-    """Once with the keys outside for dK and dV, once with the queries outside for dQ: nothing is read back, S and dP twice."""
+    """Outer loop over K/V for dK and dV, then over Q for dQ: nothing is read back, S and dP are computed twice."""
     memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, causal, sram_bytes)
     n, d = q.shape
     dQ, dK, dV = (memory.hbm_empty(name, (n, d), q.dtype) for name in ("dQ", "dK", "dV"))
@@ -187,7 +187,7 @@ def _start(
 def _load_keys(
     memory: Memory, hbm: dict[str, HBMTensor], cols: slice, q: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A block of K and V in SRAM with empty sums for its gradients, all [block_n, d]."""
+    """A block of K and V in SRAM with empty accumulators for its gradients, all [block_n, d]."""
     k_j, v_j = memory.load(hbm["K"][cols]), memory.load(hbm["V"][cols])
     dk_j, dv_j = (memory.tile(name, torch.zeros(k_j.shape, dtype=wide(q))) for name in ("dK_j", "dV_j"))
     return k_j, v_j, dk_j, dv_j

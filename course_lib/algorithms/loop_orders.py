@@ -1,4 +1,4 @@
-"""The two loop orders of flash attention on the simulated memory: V1 (keys outside), V2 (queries outside), and a form between.
+"""The two loop orders of flash attention on the simulated memory: V1 (outer loop over K/V), V2 (over Q), and a form between.
 
 One head, q, k and v [N, d] of one floating dtype -> Run(output [N, d], memory). Blocks of block_m queries and block_n
 keys; ``causal`` lets query i see the keys up to i, and skips the pairs of blocks in which there is nothing to see.
@@ -18,7 +18,7 @@ from course_lib.model.memory import HBMTensor, Memory
 def linear_v1(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, sram_bytes: int | None = None
 ) -> Run:
-    """(Q Kᵀ) V without a softmax, keys outside: O is read and written for every block of keys, and has to start at zero."""
+    """(Q Kᵀ) V without a softmax, outer loop over K/V: O is read and written for every block of keys, and has to start at zero."""
     memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes)
     O = memory.hbm("O", torch.zeros(q.shape, dtype=wide(q)))
     for cols in blocks(len(k), block_n):
@@ -35,7 +35,7 @@ def linear_v1(
 def linear_v2(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, sram_bytes: int | None = None
 ) -> Run:
-    """(Q Kᵀ) V without a softmax, queries outside: O is finished on chip and written once; in HBM it may start as garbage."""
+    """(Q Kᵀ) V without a softmax, outer loop over Q: O is finished on chip and written once; in HBM it may start as garbage."""
     memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes)
     O = memory.hbm_empty("O", q.shape, q.dtype)
     for rows in blocks(len(q), block_m):

@@ -1,4 +1,4 @@
-"""Matrix products on the simulated memory: with no reuse, and by tiles."""
+"""Matmuls on the simulated memory: with no reuse, and by tiles."""
 
 import torch
 

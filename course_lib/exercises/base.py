@@ -47,7 +47,7 @@ class Exercise:
     expected one. parts: names of the parts where a result is a tuple. remark(case, result): a reason to reject what is right
     but not what was asked (bytes moved, say), or ''. arguments: names of a case's arguments where they are not the function's.
     compiles: of a kernel, its arguments with Triton's word for their type ("*fp32", "i32", "fp32"), or the value of constants:
-    what passes is compiled with them, and with those of the cases' options. A product of fp32 numbers in TF32 is refused there.
+    what passes is compiled with them, and with those of the cases' options. A matmul of fp32 numbers in TF32 is refused there.
     answers: functions of the library, "course_lib.module.name", that would be the answer; who calls one is told to write it.
     """
 

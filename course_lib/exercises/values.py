@@ -26,7 +26,7 @@ class Other:
 
 @dataclass(frozen=True)
 class Whatever:
-    """Stands in an expected result where any is right: another part of the check judges it."""
+    """Stands in an expected result where any is right: another part of the check decides."""
 
 
 ANY = Whatever()

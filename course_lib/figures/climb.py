@@ -97,7 +97,7 @@ def _visible_blocks(ax: Axes, side: int = 8) -> None:
 
 
 def exponentials() -> Markdown:
-    """What the assembler makes of the powers that ``tl.exp`` and ``tl.exp2`` ask for."""
+    """What the assembler makes of the powers that ``tl.exp`` and ``tl.exp2`` need."""
     columns = [
         [name, *assembly.assembled(ptx)]
         for name, ptx in (("tl.exp", "ex2.approx.f32"), ("tl.exp2", "ex2.approx.ftz.f32"))
@@ -148,7 +148,7 @@ def pairs() -> list[Pair]:
 
 
 def programs(report: Compiled) -> int:
-    """How many programs of a kernel fit on an SM of an H200, by registers and shared memory."""
+    """Resident programs of a kernel per SM of an H200, by registers and shared memory."""
     kib = data.gpu("H200").shared_kib_per_sm
     return min(registers.resident_programs(report.threads, report.registers, report.shared_bytes, kib).values())
 

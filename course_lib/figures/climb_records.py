@@ -13,7 +13,7 @@ LENGTHS = (512, 1024, 2048, 4096, 8192, 16_384)
 GRID = [(d, causal, n) for d in (64, 128) for causal in (False, True) for n in LENGTHS[1:]]
 SAVED = (
     34 * 4 * 4 / 4
-)  # cycles a block of 64 × 64: exponentials a thread, instructions around each, warps, over 4 issued in a cycle
+)  # cycles a block of 64 × 64: exponentials per thread, instructions around each, warps, over 4 issued in a cycle
 
 
 class Timed(NamedTuple):

@@ -78,7 +78,7 @@ def counted(algorithm: str, heads: int, n: int, num_stages: int) -> Counted:
 
 
 def resident(algorithm: str, heads: int, n: int, num_stages: int) -> int:
-    """Programs that sat on an SM at a time, as counted: warps at work, four to a program."""
+    """Resident programs per SM, as counted: warps at work, four to a program."""
     return round(counted(algorithm, heads, n, num_stages).occupancy * MOST_WARPS / WARPS)
 
 

@@ -22,7 +22,7 @@ def opcodes(ptx: str) -> Counter[str]:
 
 
 def warp_grid(ttgir: str) -> str:
-    """How the warps share a product on tensor cores, '4×1' for four times the rows; '' without tensor cores."""
+    """How the warps share a matmul on tensor cores, '4×1' for four times the rows; '' without tensor cores."""
     checks.text("ttgir", ttgir)
     layout = re.search(r"nvidia_mma<\{[^}]*?warpsPerCTA = \[(\d+), (\d+)\]", ttgir)
     return "" if layout is None else "×".join(layout.groups())
@@ -115,8 +115,8 @@ def assembled(instruction: str, arch: int = 90) -> list[str]:
 def order_in_loop(program: str) -> str:
     """What comes when in the innermost loop that multiplies and takes powers: '16 × HGMMA, wait(1), 66 × MUFU.EX2, wait(0)'.
 
-    It begins with a product, wherever the program enters the loop. ``program``: machine code as ``disassembled`` gives it,
-    or PTX; wait(n) lets at most n products be under way behind it.
+    It begins with a matmul, wherever the program enters the loop. ``program``: machine code as ``disassembled`` gives it,
+    or PTX; wait(n) lets at most n matmuls be under way behind it.
     Raises ValueError if no loop has both.
     """
     checks.text("program", program)

@@ -33,7 +33,7 @@ ARCHITECTURES = {80: "A100", 90: "H100 and H200"}
 class Compiled(NamedTuple):
     """The compiler's report on one kernel. Sizes in bytes; registers for each thread; instruction counts are static.
 
-    warp_grid: how the warps share a product on tensor cores, '4×1' for four times the rows; '' without tensor cores.
+    warp_grid: how the warps share a matmul on tensor cores, '4×1' for four times the rows; '' without tensor cores.
     load_bytes: the widths of a thread's loads from HBM, bytes, widest first. instructions: how often each opcode of PTX
     stands in the program. serialised_wgmma: the assembler put a wait after each wgmma, because something else touches
     the registers of one that is under way. order: what comes when in the loop over keys of an attention kernel for sm_90,

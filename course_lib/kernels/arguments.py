@@ -21,14 +21,11 @@ def attention_options(
 ) -> Options:
     """What good arguments mean to the kernels; TypeError or ValueError for others."""
     for name, x in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(x, torch.Tensor):
-            raise TypeError(f"{name} is a {type(x).__name__}; pass a torch.Tensor")
+        checks.dense(name, x)
         if x.dim() != 4:
             raise ValueError(f"{name} has shape {list(x.shape)}; pass [batch, heads, length, head size]")
         if not x.is_floating_point():
             raise TypeError(f"{name} has dtype {x.dtype}; pass floating-point numbers, for example {name}.half()")
-        if x.layout != torch.strided:
-            raise TypeError(f"{name} has layout {x.layout}; pass a dense tensor, for example {name}.to_dense()")
     checks.same_dtype_and_device(q=q, k=k, v=v)
     if k.shape != v.shape:
         raise ValueError(f"k has shape {list(k.shape)} but v has {list(v.shape)}; pass tensors of one shape")

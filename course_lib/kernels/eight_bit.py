@@ -51,7 +51,7 @@ def forward_kernel(
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, Q_BLOCK: tl.constexpr, CAUSAL: tl.constexpr,
     PERMUTED: tl.constexpr, FP32_ACCUMULATE: tl.constexpr,
 ):  # fmt: skip
-    """The online softmax in 8 bits: a block of rows a program. V [D, N'] of a head; its numbers: value · 2^shift · top."""
+    """The online softmax in 8 bits: one program per block of rows. V [D, N'] of a head; its numbers: value · 2^shift · top."""
     blocks, k_blocks = tl.cdiv(n_q, BLOCK_M), tl.cdiv(n_k, BLOCK_N)
     head, block = tl.program_id(0) // blocks, tl.program_id(0) % blocks
     kv = (head // group).to(tl.int64)

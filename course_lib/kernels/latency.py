@@ -48,9 +48,9 @@ SHARED_RATE = _timed(
 
 @triton.jit
 def _clock_kernel(zero_ptr, out_ptr, ASM: tl.constexpr, THREADS: tl.constexpr):
-    lanes = tl.arange(0, THREADS)
-    ticks = tl.inline_asm_elementwise(ASM, "=r,r", [tl.load(zero_ptr + lanes)], dtype=tl.int32, is_pure=False, pack=1)
-    tl.store(out_ptr + lanes, ticks)
+    threads = tl.arange(0, THREADS)
+    ticks = tl.inline_asm_elementwise(ASM, "=r,r", [tl.load(zero_ptr + threads)], dtype=tl.int32, is_pure=False, pack=1)
+    tl.store(out_ptr + threads, ticks)
 
 
 def cycles(asm: str, warps: int) -> int:

@@ -96,9 +96,9 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> No
 
 
 def warps(dtype: torch.dtype, input_precision: str, block_m: int, block_n: int, block_d: int) -> int:
-    """How many warps share a tile's products: 4 on tensor cores, up to 16 for fp32 in 'ieee'.
+    """How many warps share a tile's matmuls: 4 on tensor cores, up to 16 for fp32 in 'ieee'.
 
-    Those run on the CUDA cores, unrolled. With 4 warps a thread's share of a 64×64×64 product does not fit its
+    Those run on the CUDA cores, unrolled. With 4 warps a thread's share of a 64×64×64 matmul does not fit its
     registers, and of a 128×128 one it spills tens of kilobytes.
     """
     if dtype != torch.float32 or input_precision != "ieee":

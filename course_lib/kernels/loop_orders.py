@@ -1,7 +1,7 @@
 """The two loop orders of flash attention in Triton, and the form between them, on [H, N, d]: the kernels of lecture 06.
 
-Each program walks a range of the queries of one head. V1 has the keys outside and keeps O, l and m in HBM; V2 has the
-queries outside and keeps them on chip. How many programs share a head (``split``) is the caller's choice for both, so
+Each program walks a range of the queries of one head. V1 has its outer loop over K/V and keeps O, l and m in HBM; V2 has it
+over Q and keeps them on chip. How many programs share a head (``split``) is the caller's choice for both, so
 that loop order and parallelism can be varied one at a time.
 """
 
@@ -158,12 +158,12 @@ def flash_v1(
     input_precision: str = "ieee",
     num_stages: int = 3,
 ) -> torch.Tensor:
-    """Attention by FlashAttention's Algorithm 1 as printed: keys outside, O, l and m read and written in HBM for each pair.
+    """Attention by FlashAttention's Algorithm 1 as printed: outer loop over K/V, O, l and m read and written in HBM for each pair.
 
     q, k, v [H, N, d], contiguous -> [H, N, d]; float32 or float16 (bfloat16 on a GPU), any N >= 1, d up to 256; ``causal``
     lets query i see the keys up to i. block_m and block_n are powers of two of at least 16. ``split`` programs share the
-    queries of each head (None: one for each block of queries). ``num_stages`` is how many turns of a loop the compiler may
-    have in flight, its loads running ahead; 1 turns that off. O accumulates in float32; filling it with zeros first
+    queries of each head (None: one for each block of queries). ``num_stages`` is how many iterations of a loop
+    software pipelining may have in flight; 1 turns it off. O accumulates in float32; filling it with zeros first
     and converting it to q's dtype at the end are separate launches. Raises TypeError or ValueError before any launch.
     """
     grid, rows_each, constants = _prepare(q, k, v, block_m, block_n, causal, split, input_precision, num_stages)
@@ -203,7 +203,7 @@ def flash_v2(
     input_precision: str = "ieee",
     num_stages: int = 3,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention by FlashAttention-2's Algorithm 1: queries outside, O on chip. Arguments and errors: see ``flash_v1``.
+    """Attention by FlashAttention-2's Algorithm 1: outer loop over Q, O on chip. Arguments and errors: see ``flash_v1``.
 
     -> (o [H, N, d] in q's dtype, L [H, N] in float32), L = m + log l, the log-sum-exp of each row of scores.
     """

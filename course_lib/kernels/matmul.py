@@ -1,4 +1,4 @@
-"""Matrix product by tiles: each program computes one tile of C from a row of A's tiles and a column of B's."""
+"""Matmul by tiles: each program computes one tile of C from a row of A's tiles and a column of B's."""
 
 import torch
 
@@ -43,7 +43,7 @@ def tiled_matmul(
     """a [m, k] @ b [k, n] -> c [m, n], any sizes; float32 or float16 (bfloat16 on a GPU), summed in float32.
 
     Blocks are powers of two of at least 16. ``input_precision`` is for float32: 'ieee'; 'tf32', where tensor cores cut
-    off the last 13 bits of each input; or 'tf32x3', three products of parts that are rounded to tf32. Raises TypeError
+    off the last 13 bits of each input; or 'tf32x3', three matmuls of parts that are rounded to tf32. Raises TypeError
     or ValueError before any launch, also where the tiles do not fit the GPU's shared memory.
     """
     for name, x in (("a", a), ("b", b)):

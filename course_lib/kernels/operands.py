@@ -70,7 +70,7 @@ def rows_kernel(
     x_ptr, sign_ptr, values_ptr, scale_ptr, stride_b, stride_h, stride_n, n, heads, factor, D: tl.constexpr,
     BLOCK: tl.constexpr, ROTATE: tl.constexpr,
 ):  # fmt: skip
-    """A block of rows a program: rotate, find the largest, divide, round. The rotation is one small matrix product."""
+    """One program per block of rows: rotate, find the largest, divide, round. The rotation is one small matmul."""
     blocks = tl.cdiv(n, BLOCK)
     head, block = tl.program_id(0) // blocks, tl.program_id(0) % blocks
     rows, cols = block * BLOCK + tl.arange(0, BLOCK), tl.arange(0, D)
@@ -97,7 +97,7 @@ def columns_kernel(
     x_ptr, values_ptr, scale_ptr, stride_b, stride_h, stride_n, n, heads, D: tl.constexpr, BLOCK: tl.constexpr,
     PERMUTED: tl.constexpr,
 ):  # fmt: skip
-    """A block of keys of V a program: find the largest, divide by a power of two, round, transpose."""
+    """One program per block of keys of V: find the largest, divide by a power of two, round, transpose."""
     blocks = tl.cdiv(n, BLOCK)
     head, block = tl.program_id(0) // blocks, tl.program_id(0) % blocks
     keys, cols = tl.arange(0, BLOCK), tl.arange(0, D)

@@ -23,19 +23,19 @@ def element_bytes(dtype: str | torch.dtype) -> int:
 
 
 class Flops(NamedTuple):
-    """Floating-point operations: those of the two matrix products, and those of the softmax."""
+    """Floating-point operations: those of the two matmuls, and those of the softmax."""
 
     matmul: int
     softmax: int
 
     @property
     def total(self) -> int:
-        """Of products and softmax together."""
+        """Of matmuls and softmax together."""
         return self.matmul + self.softmax
 
 
 class Operations(NamedTuple):
-    """Scalar operations beside the matrix products: exponentials, divisions, multiplications that correct or normalise."""
+    """Scalar operations beside the matmuls: exponentials, divisions, multiplications that correct or normalise."""
 
     exp: int
     divide: int
@@ -83,7 +83,7 @@ def _blocks(length: int, block: int | None, name: str) -> int:
 
 
 def attention_flops(n: int, d: int, n_k: int | None = None, d_v: int | None = None) -> Flops:
-    """2·n·n_k·d + 2·n·n_k·d_v for the products, and 5 for each score: max, subtract, exp, add, divide.
+    """2·n·n_k·d + 2·n·n_k·d_v for the matmuls, and 5 for each score: max, subtract, exp, add, divide.
 
     The same for standard and flash attention: they differ in bytes, not in arithmetic.
     """
@@ -124,7 +124,7 @@ def standard_attention_traffic(
     """Three passes with S and P [n, n_k] in HBM (FlashAttention paper, Algorithm 0).
 
     block_m rows of Q are in SRAM at a time, so K and V are read ⌈n / block_m⌉ times. block_m = None is the best case,
-    each operand of a product read once: 4nd + 4n² elements for a square head, the paper's Θ(nd + n²).
+    each operand of a matmul read once: 4nd + 4n² elements for a square head, the paper's Θ(nd + n²).
     """
     n, n_k, d, d_v = _shape(n, d, n_k, d_v)
     e, t = element_bytes(dtype), _blocks(n, block_m, "block_m")

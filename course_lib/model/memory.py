@@ -11,7 +11,7 @@ pictures are all read off that one trace.
         memory.store(C[0:64], tile)
     memory.traffic().reads["A"]
 
-What counts against the SRAM: loaded tiles, and tiles made with ``tile`` (products, accumulators). Element-wise
+What counts against the SRAM: loaded tiles, and tiles made with ``tile`` (results of matmuls, accumulators). Element-wise
 results that replace a tile of the same size, as they would in a kernel, need no tile of their own.
 """
 
@@ -204,7 +204,7 @@ class Memory:
         self._record("store", view.tensor.name, view, _size(target))
 
     def tile(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        """Give a computed tile (a product, an accumulator) its place in SRAM and return it; a second call replaces it.
+        """Give a computed tile (the result of a matmul, an accumulator) its place in SRAM and return it; a second call replaces it.
 
         Its size alone counts, so ``value`` may be on the meta device, where a tile takes no memory of this machine.
         """
@@ -278,7 +278,7 @@ class Memory:
         return Traffic(reads=self._sum("load"), writes=self._sum("store"))
 
     def flops(self) -> Flops:
-        """Floating-point operations of the matrix products, and of a softmax that was counted as a whole, so far."""
+        """Floating-point operations of the matmuls, and of a softmax that was counted as a whole, so far."""
         return Flops(matmul=self._count("matmul"), softmax=self._count("softmax"))
 
     def operations(self) -> Operations:

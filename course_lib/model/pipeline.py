@@ -2,7 +2,7 @@
 
 One producer loads blocks of K and V into a ring of ``buffers``. Consumer warpgroups take each block in turn:
 Q Kᵀ and P V on the SM's tensor cores, softmax on its CUDA cores. Durations are in any one unit. What it leaves out:
-limits on the CUDA cores, on memory bandwidth between SMs, and everything inside a product.
+limits on the CUDA cores, on memory bandwidth between SMs, and everything inside a matmul.
 K and V of a block share a buffer. Source: FlashAttention-3 (arXiv 2407.08608), sections 3.1 and 3.2, after whose
 figures 1 and 2 the modes are named; its kernel uses ping-pong and overlap together.
 """
@@ -54,7 +54,7 @@ def simulate(
 ) -> list[Span]:
     """The timeline of ``blocks`` blocks of keys, as spans in order of their start.
 
-    'none': warpgroups share the tensor cores, each waits for its own product, softmax, product. 'ping-pong': the tensor
+    'none': warpgroups share the tensor cores, each waits for its own matmul, softmax, matmul. 'ping-pong': the tensor
     cores serve one warpgroup at a time; a turn is P V of a block and Q Kᵀ of the next, then the next warpgroup has its
     turn. 'two-stage overlap': within a warpgroup the next Q Kᵀ
     goes before the last P V, and its softmax runs beside that P V. Both have two blocks in use, so buffers is at least 2

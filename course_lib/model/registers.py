@@ -1,8 +1,8 @@
-"""Arithmetic of the register file of an SM: what warpgroups may take, what the tiles of attention need, how many programs fit.
+"""Arithmetic of the register file of an SM: what warpgroups may take, what the tiles of attention need, how many programs are resident.
 
 65,536 registers, 512 for each of the 128 threads of a warpgroup if it is alone. A program starts with equal parts;
 ``setmaxnreg`` lets warpgroups give back and take. Sources: PTX ISA, "setmaxnreg" (24 to 256, multiples of 8); CUDA programming guide
-(registers an SM); FlashAttention-3 (arXiv 2407.08608), section 3.1 and appendix B.3.
+(registers per SM); FlashAttention-3 (arXiv 2407.08608), section 3.1 and appendix B.3.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ def at_start(warpgroups: int) -> int:
 
 
 def plan(consumers: int, producer: int) -> Plan:
-    """The most that ``consumers`` warpgroups can have if one producer keeps ``producer`` registers a thread.
+    """The most that ``consumers`` warpgroups can have if one producer keeps ``producer`` registers per thread.
 
     Raises ValueError for a number of registers that ``setmaxnreg`` refuses.
     """
@@ -44,7 +44,7 @@ def plan(consumers: int, producer: int) -> Plan:
 
 
 def tiles(d: int, block_n: int = 128, in_flight: int = 2, rows: int = 64) -> dict[str, int]:
-    """Registers a thread of a consumer needs for its tiles, by name: O [rows, d] and S [rows, block_n] in fp32, P in 16 bits.
+    """Registers that a thread of a consumer needs for its tiles, by name: O [rows, d] and S [rows, block_n] in fp32, P in 16 bits.
 
     ``in_flight`` 1: P takes the place of S. 2: the next S is computed while P is in use. 3: and the one after it.
     """
@@ -61,9 +61,9 @@ def tiles(d: int, block_n: int = 128, in_flight: int = 2, rows: int = 64) -> dic
 
 
 def resident_programs(threads: int, registers: int, shared_bytes: int, shared_kib_per_sm: float) -> dict[str, int]:
-    """How many programs fit on an SM at a time by its registers, and by its shared memory; the least decides.
+    """How many programs are resident per SM (its occupancy) by registers, and by shared memory; the least decides.
 
-    A thread's registers are given out in eights; of shared memory each program takes 1 KiB more than it asks for (CUDA
+    A thread's registers are given out in eights; of shared memory each program takes 1 KiB more than it requests (CUDA
     programming guide, compute capability 9.0).
     """
     checks.whole("threads", threads, 1, most=1024)

@@ -1,4 +1,4 @@
-"""Eight bits: a row on its way through the rotation, errors by ways of scaling, what sums keep, busy units."""
+"""Eight bits: a row on its way through the rotation, errors by ways of scaling, what accumulators keep, busy units."""
 
 from collections.abc import Mapping, Sequence
 
@@ -107,7 +107,7 @@ def kept(ax: Axes, shares: Mapping[str, Mapping[int, float]], kind: str) -> Axes
 
 
 def share_bars(ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float]], kind: str) -> Axes:
-    """For each unit of an SM a bar for each kernel: the share of its peak, with the number."""
+    """For each unit of the SM a bar for each kernel: the share of its peak, with the number."""
     checks.several("groups", groups, most=1_000)
     for name, values in checks.entries("series", series, most=100).items():
         checks.floats(f"series[{name!r}]", values, length=len(groups), least=0)

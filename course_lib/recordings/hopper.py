@@ -14,7 +14,7 @@ from course_lib.attention import attention
 from course_lib.instruments import measure
 from course_lib.instruments.peers import FUSED, fused, plain_attention
 from course_lib.kernels.hopper import RUNGS, THREE_MATMULS, Rung, forward
-from course_lib.recordings.training import HIDDEN, TOKENS
+from course_lib.recordings.training import HIDDEN, TOKENS, flops
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16_384)
 
@@ -25,8 +25,8 @@ def _inputs(d: int, n: int) -> list[torch.Tensor]:
 
 
 def _rate(n: int, causal: bool, seconds: float) -> float:
-    """TFLOP/s as the papers count: 4 N² d a head, half of it under a causal mask."""
-    return 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1) / seconds / 1e12
+    """TFLOP/s as the papers count."""
+    return flops(n, causal) / seconds / 1e12
 
 
 def _compile_together(jobs: Iterable[tuple[Rung, int, bool]]) -> None:
@@ -119,7 +119,7 @@ def forward_blocks() -> list[dict[str, Any]]:
 
 
 def ring() -> list[dict[str, Any]]:
-    """Column sums of 1.04 GB of fp16, one program an SM, through rings of 1 … 24 tiles of 8 KB: seconds, GB/s, error."""
+    """Column sums of 1.04 GB of fp16, one program per SM, through rings of 1 … 24 tiles of 8 KB: seconds, GB/s, error."""
     from course_lib.kernels.hopper.pieces import ring_sums
 
     programs = torch.cuda.get_device_properties("cuda").multi_processor_count

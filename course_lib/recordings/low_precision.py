@@ -13,7 +13,7 @@ from course_lib.instruments.peers import fused, plain_attention
 from course_lib.kernels import eight_bit, operands
 from course_lib.kernels.hopper import forward
 from course_lib.model import quantize, reference
-from course_lib.recordings.training import HIDDEN, TOKENS
+from course_lib.recordings.training import HIDDEN, TOKENS, flops
 
 
 def eight_bit_speed() -> list[dict[str, Any]]:
@@ -52,8 +52,7 @@ def eight_bit_speed() -> list[dict[str, Any]]:
         for name, time in measure.seconds_interleaved(calls).items():
             row = {"algorithm": name, "d": d, "causal": causal, "n": n, "seconds": time.median, "quarter": time.quarter}
             row |= {"three_quarters": time.three_quarters, "relative_rms_error": errors[name]}
-            flops = 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1)
-            rows.append(row | {"tflops": round(flops / time.median / 1e12, 1)})
+            rows.append(row | {"tflops": round(flops(n, causal) / time.median / 1e12, 1)})
     return rows
 
 

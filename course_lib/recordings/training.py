@@ -15,6 +15,11 @@ from course_lib.publish import notebooks
 TOKENS, HIDDEN = 16_384, 2048  # of each cell: batch × N and heads × d
 
 
+def flops(n: int, causal: bool) -> float:
+    """Of the two matmuls of attention on such a cell, as the papers count: 4 N² d per head, half of it under a causal mask."""
+    return 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1)
+
+
 def _torchs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
@@ -48,7 +53,7 @@ def _errors(
 def attention_speed() -> list[dict[str, Any]]:
     """bf16, 16,384 tokens of 2,048 numbers, N = 1k, 4k, 16k: seconds forward and backward, interleaved, TFLOP/s, and errors.
 
-    FLOPs as the papers count them: 4 N² d a head, half of it under a causal mask, 2.5 times as much backward.
+    FLOPs as the papers count them (``flops``), 2.5 times as much backward.
     """
     versions: dict[str, Callable[..., torch.Tensor]] = {"attention": _ours} | {
         name: partial(fused, name) for name in FUSED
@@ -65,12 +70,11 @@ def attention_speed() -> list[dict[str, Any]]:
         forward = {name: partial(attend, *tensors, causal) for name, attend in versions.items()}
         backward = {name: _backward(attend, tensors, do, causal) for name, attend in versions.items()}
         seconds = measure.seconds_interleaved(forward), measure.seconds_interleaved(backward, graph=False)
-        flops = 4 * TOKENS * n * HIDDEN * (0.5 if causal else 1)
         for name in versions:
             there, back = (times[name].median for times in seconds)
             row = {"algorithm": name, "d": d, "causal": causal, "n": n, "forward_seconds": there}
-            row |= {"backward_seconds": back, "forward_tflops": flops / there / 1e12}
-            row |= {"backward_tflops": 2.5 * flops / back / 1e12}
+            row |= {"backward_seconds": back, "forward_tflops": flops(n, causal) / there / 1e12}
+            row |= {"backward_tflops": 2.5 * flops(n, causal) / back / 1e12}
             row |= {f"{x}_error": error for x, error in zip(("o", "dq", "dk", "dv"), errors[name], strict=True)}
             rows.append(
                 row | {f"plain_{x}_error": error for x, error in zip(("o", "dq", "dk", "dv"), plain, strict=True)}

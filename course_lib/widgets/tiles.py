@@ -18,7 +18,7 @@ from course_lib.widgets.clickable import Clickable
 _OPS = ("load", "store", "tile", "free", "compute")
 _MOST_EVENTS = 5_000  # of all algorithms together; more take too long to draw
 _WORK = {
-    "matmul": "a product of two tiles",
+    "matmul": "a matmul of two tiles",
     "softmax": "softmax of a tile",
     "exp": "exponentials",
     "divide": "1 / l",
@@ -33,7 +33,7 @@ class TileExplorer(Clickable):
 
         TileExplorer({"V1": algorithms.linear_v1, "V2": algorithms.linear_v2}, q, k, v, block_m=2, block_n=2)
 
-    Each algorithm is called with the same tensors and options. Products of two matrices (A, B, C) and attention (Q, K, V,
+    Each algorithm is called with the same tensors and options. Matmuls (A, B, C) and attention (Q, K, V,
     O) are drawn as they are multiplied. Raises ValueError for a trace that is too long to step through, as soon as it is.
     """
 
@@ -159,7 +159,7 @@ def _keys(name: str, rows: tuple[int, int], cols: tuple[int, int], cuts: Cuts) -
 
 
 def _groups(trace: list[Event]) -> tuple[list[dict[str, Any]], list[int]]:
-    """The turns of the outer loop: where each begins and ends in the trace, and the turn of each event."""
+    """The iterations of the outer loop: where each begins and ends in the trace, and the iteration of each event."""
     groups: list[dict[str, Any]] = []
     group_of = []
     closed = False  # the outermost scope ends with the release of what it held
@@ -229,7 +229,7 @@ def _scores(
 
 
 def _matmul_terms(group: dict[str, Any], tensors: dict[str, HBMTensor], cuts: Cuts, trace: list[Event]) -> None:
-    """The tile of C that a turn of the outer loop computes, with its terms as numbers if they are few."""
+    """The tile of C that an iteration of the outer loop computes, with its terms as numbers if they are few."""
     events = trace[group["begin"] : group["end"]]
     stored = [e for e in events if e.op == "store"]
     if len(stored) != 1:
@@ -263,7 +263,7 @@ def _targets(
     loads, stores = ([e for e in trace if e.op == op] for op in ("load", "store"))
     for e in [*loads, *stores]:
         group = groups[group_of[e.step]]
-        begins = e.op == "load" and len(e.scope) <= 1  # held for a whole turn of the outer loop
+        begins = e.op == "load" and len(e.scope) <= 1  # held for a whole iteration of the outer loop
         whole = begins or (kind == "matmul" and e.tensor == "C")
         for key in _keys(e.tensor, e.rows, e.cols, cuts):  # type: ignore[arg-type]
             begin = e.step + 1 if e.op == "load" else group["begin"] + 1

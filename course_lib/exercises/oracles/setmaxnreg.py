@@ -43,7 +43,7 @@ WRONG = variants(
         "if the consumers share all 512: what the rounding at the start leaves over belongs to nobody": "all",
         "if the start is not rounded down to a multiple of 8: 512 / 5 leaves 96 for each, not 102": "start",
         "if the share is not rounded down to a multiple of 8: setmaxnreg refuses it": "share",
-        "if the share is rounded up to a multiple of 8: the consumers ask for more than there is and wait forever": "up",
+        "if the share is rounded up to a multiple of 8: the consumers request more than there is and wait forever": "up",
         "without the limit of 256": "limit",
         "if the limit is 255, rounded down to 248: setmaxnreg takes up to 256": "255",
         "if what the producer keeps is not taken away": "producer",

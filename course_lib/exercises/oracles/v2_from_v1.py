@@ -98,12 +98,12 @@ def two_passes(memory, Q, K, V, O, block_m, block_n):
         with memory.scope("queries"):
             q = memory.load(Q[rows])
             m, l, o = torch.full((len(q),), -math.inf), torch.zeros(len(q)), torch.zeros(q.shape)
-            for turn in ("maximum", "sums"):
+            for pass_ in ("maximum", "accumulators"):
                 for start in range(0, K.data.shape[0], block_n):
                     cols = slice(start, start + block_n)
                     with memory.scope("keys"):
                         s = q @ memory.load(K[cols]).T / math.sqrt(q.shape[1])
-                        if turn == "maximum":
+                        if pass_ == "maximum":
                             m = torch.maximum(m, s.amax(dim=1))
                         else:
                             p = torch.exp(s - m[:, None])
@@ -131,7 +131,7 @@ def keys_outside(memory, Q, K, V, O, block_m, block_n):
 
 
 WRONG = {
-    "if the keys stay outside: right numbers, but O crosses both ways for each block of keys": keys_outside,
+    "if the outer loop stays over K/V: right numbers, but O crosses both ways for each block of keys": keys_outside,
     "if K passes twice, once for the maximum and once for the sums: the online softmax needs one pass": two_passes,
     **variants(
         _v2,

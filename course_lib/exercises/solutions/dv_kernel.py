@@ -3,7 +3,7 @@
 SOURCE = '''
 @triton.jit
 def dv_kernel(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    """dV [n_k, D] = Pᵀ dO, float32, with P = exp(scale · Q Kᵀ − L) recomputed; one block of keys a program."""
+    """dV [n_k, D] = Pᵀ dO, float32, with P = exp(scale · Q Kᵀ − L) recomputed; one block of keys per program."""
     keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     cols = tl.arange(0, D)
     k = tl.load(k_ptr + keys[:, None] * D + cols[None, :], mask=keys[:, None] < n_k, other=0.0)
@@ -20,7 +20,7 @@ def dv_kernel(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.conste
 '''
 
 EXPLANATION = """
-With L each block of P comes back alone: no maximum, no sum, in any order. So the keys may stand outside, dV stays on
+With L each block of P comes back alone: no maximum, no sum, in any order. So the outer loop may go over K/V, dV stays on
 the chip and is written once, without atomics. Beyond the last query q is 0 and L is ∞: p = exp(0 − ∞) = 0. With L = 0
 there p would be 1, and only the zeros of dO save the sum; with −∞ not even they do. Beyond the last key p is not 0,
 but those rows of dV are never stored. The course's kernel makes [keys, queries] at once, tl.dot(k, tl.trans(q)), and

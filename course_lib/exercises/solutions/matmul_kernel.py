@@ -3,7 +3,7 @@
 SOURCE = '''
 @triton.jit
 def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
-    """C [M, N] = A [M, K] B [K, N], float32; one tile of C a program."""
+    """C [M, N] = A [M, K] B [K, N], float32; one tile of C per program."""
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     acc = tl.zeros([BLOCK, BLOCK], tl.float32)

@@ -5,7 +5,7 @@ SOURCE = '''
 def online_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):
-    """O [n_q, D] = softmax(scale · Q Kᵀ) V, float32; BLOCK_M rows of O a program."""
+    """O [n_q, D] = softmax(scale · Q Kᵀ) V, float32; BLOCK_M rows of O per program."""
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     dims = tl.arange(0, D)
     q = tl.load(q_ptr + rows[:, None] * D + dims[None, :], mask=rows[:, None] < n_q, other=0.0)

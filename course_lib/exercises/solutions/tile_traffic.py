@@ -20,6 +20,6 @@ def tile_traffic(memory: Memory, A: HBMTensor, B: HBMTensor, C: HBMTensor, bm: i
 EXPLANATION = """
 The loop of the lecture needs only tiles, whatever k is, and pays with ⌈n / bn⌉ readings of A. Here k has to fit, and bn no longer
 decides how often anything is read: bm alone does, through ⌈m / bm⌉ readings of B. On a GPU the L2 can have the same effect without
-being asked for: programs that run at about the same time read the same strip of A, and those that come later may find it in the cache.
+being requested: programs that run at about the same time read the same strip of A, and those that come later may find it in the cache.
 The structure is that of FlashAttention-2: a block of Q stays, K passes.
 """

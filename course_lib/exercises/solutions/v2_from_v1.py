@@ -2,7 +2,7 @@
 
 SOURCE = '''
 def v2_from_v1(memory, Q, K, V, O, block_m: int, block_n: int) -> None:
-    """softmax(Q Kᵀ / √d) V into O, on the simulated memory: queries outside, each block of O stored once."""
+    """softmax(Q Kᵀ / √d) V into O, on the simulated memory: outer loop over Q, each block of O stored once."""
     for first in range(0, Q.data.shape[0], block_m):
         rows = slice(first, first + block_m)
         with memory.scope("queries"):

@@ -3,7 +3,7 @@
 from course_lib.exercises.base import Exercise
 
 ASKED = r"""
-A tile of 8,192 bytes goes round in 657 ns: asked for, arrived, read, released. On 132 SMs one ring each shares 4,800 GB/s of bandwidth.
+A tile of 8,192 bytes goes round in 657 ns: issued, arrived, read, released. On 132 SMs one ring each shares 4,800 GB/s of bandwidth.
 So 657 · 4,800 = 3,153,600 bytes have to be on their way at once, and 3 buffers a ring are enough. Return the least number of buffers with
 which the model of the ring reaches the bandwidth, as an int. The units are ns, GB/s ($10^9$ bytes a second) and bytes; `rings` is the
 number of rings that share the bandwidth.

@@ -20,7 +20,7 @@ runs in Triton's interpreter, and watches that nothing beside the tensors is rea
 STUB = '''
 @triton.jit
 def dv_kernel(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    """dV [n_k, D] = Pᵀ dO, float32, with P = exp(scale · Q Kᵀ − L) recomputed; one block of keys a program."""
+    """dV [n_k, D] = Pᵀ dO, float32, with P = exp(scale · Q Kᵀ − L) recomputed; one block of keys per program."""
     ...
 '''
 
@@ -53,7 +53,7 @@ EXERCISE = Exercise(
     | {"n_q": "i32", "n_k": "i32", "scale": "fp32", "D": 16, "BLOCK": 16},
     tolerance=1e-4,
     hints=(
-        "What does a program hold, and what streams past? It holds a block of K and one sum dV, both [BLOCK, D]. Q, dO and "
+        "What is stationary in a program, what is streamed? Stationary: a block of K and one accumulator, dV, both [BLOCK, D]. Q, dO and "
         "L stream past, BLOCK queries at a time. Which side of S do the queries have, and which has dV?",
         "keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK); the loop is over start in range(0, n_q, BLOCK). "
         "s = tl.dot(q, tl.trans(k), input_precision='ieee') * scale is [queries, keys]; p = tl.exp(s - L[:, None]). "

@@ -5,9 +5,9 @@ from typing import Any
 from course_lib.exercises.base import Case, Exercise
 
 ASKED = r"""
-Four threads hold a row of P. Of each 16 columns, which are keys, thread 1 has 2, 3, 10 and 11. The next product reads its registers as
+Four threads hold a row of P. Of each 16 columns, which are keys, thread 1 has 2, 3, 10 and 11. The next matmul reads its registers as
 columns 4, 5, 6 and 7 of the operand. So V's key 10 has to stand in place 6. In general thread $t$ = 0 … 3 holds columns $2t$, $2t + 1$,
-$8 + 2t$, $9 + 2t$, and they are read as $4t$ to $4t + 3$. You get V transposed, `vt` [D, N], any dtype. Return it as the product needs
+$8 + 2t$, $9 + 2t$, and they are read as $4t$ to $4t + 3$. You get V transposed, `vt` [D, N], any dtype. Return it as the matmul needs
 it, [D, N'], N' = N rounded up to a multiple of 16: each group of 16 keys reordered in itself, and zeros where a key is missing (N is no
 multiple of 16; the missing keys are N to N' − 1).
 """

@@ -20,7 +20,7 @@ nothing beside the matrices is read or written.
 STUB = '''
 @triton.jit
 def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
-    """C [M, N] = A [M, K] B [K, N], float32; one tile of C a program."""
+    """C [M, N] = A [M, K] B [K, N], float32; one tile of C per program."""
     ...
 '''
 

@@ -23,7 +23,7 @@ STUB = '''
 def online_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):
-    """O [n_q, D] = softmax(scale · Q Kᵀ) V, float32; BLOCK_M rows of O a program."""
+    """O [n_q, D] = softmax(scale · Q Kᵀ) V, float32; BLOCK_M rows of O per program."""
     ...
 '''
 
@@ -53,7 +53,7 @@ EXERCISE = Exercise(
     | {"n_q": "i32", "n_k": "i32", "scale": "fp32", "D": 16, "BLOCK_M": 16, "BLOCK_N": 32},
     tolerance=2e-5,
     hints=(
-        "Keep Lite's loads, product and mask of the tail. Before the loop a program needs two vectors of BLOCK_M numbers more: m from −∞ "
+        "Keep Lite's loads, matmul and mask of the tail. Before the loop a program needs two vectors of BLOCK_M numbers more: m from −∞ "
         "and l from 0.",
         "In the loop: m_new is the maximum of m and the block's; p = exp(s − m_new); correction = exp(m − m_new). Rescale l and acc, then "
         "add, then m = m_new. Divide by l once, after the loop.",

@@ -3,16 +3,16 @@
 from course_lib.exercises.base import Exercise
 
 ASKED = r"""
-An SM has 65,536 registers, 512 for each thread of one warpgroup of 128. Two consumers and a producer start with 168 a thread each; the
+An SM has 65,536 registers, 512 for each thread of one warpgroup of 128. Two consumers and a producer start with 168 per thread each; the
 producer keeps 24, and `setmaxnreg` can give each consumer 240. In general `consumers` + 1 warpgroups start with equal parts, rounded down
-to a multiple of 8, and share nothing but what they started with. The producer keeps `producer` registers a thread; the consumers all get
+to a multiple of 8, and share nothing but what they started with. The producer keeps `producer` registers per thread; the consumers all get
 the same number: a multiple of 8, at most 256 (of these a thread's code can name 255, as lecture 03 said). Return the largest, as an int.
 (Here it is never below 24.)
 """
 
 STUB = '''
 def setmaxnreg(consumers: int, producer: int) -> int:
-    """Registers a thread of each consumer, if the producer keeps so many a thread."""
+    """Registers per thread of each consumer, if the producer keeps so many per thread."""
     ...
 '''
 
@@ -26,9 +26,9 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     hints=(
-        "Count in registers a thread of a warpgroup: the SM has 512 of them. How many do consumers + 1 warpgroups own together "
+        "Count in registers per thread of a warpgroup: the SM has 512 of them. How many do consumers + 1 warpgroups own together "
         "after the start?",
-        "A multiple of 8 is asked for twice: for the parts at the start, and for what a consumer has in the end. What remains to be "
+        "A multiple of 8 is needed twice: for the parts at the start, and for what a consumer has in the end. What remains to be "
         "divided in between?",
         "start = 512 // (consumers + 1) // 8 * 8, and (consumers + 1) · start is owned. Take away what the producer keeps and divide "
         "the rest among the consumers, rounded down to a multiple of 8 in the same way, and at most 256.",

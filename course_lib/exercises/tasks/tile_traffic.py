@@ -1,4 +1,4 @@
-"""Lecture 03: a tiled product that keeps a strip of A in SRAM, and moves no more bytes than that needs."""
+"""Lecture 03: a tiled matmul that keeps a strip of A in SRAM, and moves no more bytes than that needs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -104,7 +104,7 @@ def _times(ratio: float) -> str:
 EXERCISE = Exercise(
     name="tile_traffic",
     lecture="03",
-    title="a tiled product that reads A once",
+    title="a tiled matmul that reads A once",
     level=2,
     minutes=20,
     asked=ASKED,
@@ -113,7 +113,7 @@ EXERCISE = Exercise(
     remark=remark,
     parts=("never loaded, nor stored to", "C", "bytes moved"),
     hints=(
-        "Two loops, no third: with a strip [bm, k] of A and a strip [k, bn] of B in SRAM, a tile of C is one product.",
+        "Two loops, no third: with a strip [bm, k] of A and a strip [k, bn] of B in SRAM, a tile of C is one matmul.",
         "The outer loop walks the strips of A, range(0, m, bm), and loads each before the inner loop over the strips of B begins.",
         "Outside: with memory.scope('strip'), a = memory.load(A[i : i + bm]). Inside: with memory.scope('tile'), b = memory.load("
         "B[:, j : j + bn]), c = memory.tile('C_ij', memory.matmul(a, b)), memory.store(C[i : i + bm, j : j + bn], c).",

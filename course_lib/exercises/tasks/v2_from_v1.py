@@ -1,4 +1,4 @@
-"""Lecture 06: from V1's loops to V2's on the simulated memory, judged by the output and by the bytes."""
+"""Lecture 06: from V1's loops to V2's on the simulated memory, checked by the output and by the bytes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ too, are NaN in the check. N and n need not be multiples of the blocks; a slice 
 
 STUB = '''
 def v2_from_v1(memory, Q, K, V, O, block_m: int, block_n: int) -> None:
-    """softmax(Q Kᵀ / √d) V into O, on the simulated memory: queries outside, each block of O stored once."""
+    """softmax(Q Kᵀ / √d) V into O, on the simulated memory: outer loop over Q, each block of O stored once."""
     ...
 '''
 
@@ -74,7 +74,7 @@ EXERCISE = Exercise(
     tolerance=1e-4,
     parts=("never loaded, nor stored to", "O", "how often each crosses"),
     hints=(
-        "With the queries outside, which of V1's loads move to the outer loop? Which do you no longer need, because "
+        "With the outer loop over Q, which of V1's loads move to the outer loop? Which do you no longer need, because "
         "it is still there?",
         "For each block of queries: load q, and let o and l start at 0 and m at −∞, plain tensors of len(q) rows. "
         "The inner loop loads k and v and has V1's lines, without a store.",

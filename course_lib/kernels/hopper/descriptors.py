@@ -1,10 +1,10 @@
-"""Rungs 5 and 6, with TMA descriptors: tiles that one thread asks for; a persistent grid with a queue of tiles.
+"""Rungs 5 and 6, with TMA descriptors: tiles whose loads one thread issues; a persistent grid with a queue of tiles.
 
 A descriptor holds a tensor's address, shape and strides; TMA turns (head, row, column) into addresses, and rows
 beyond the end are zeros. Sources: FlashAttention-3 (arXiv 2407.08608), section 3.1; Hopper tuning guide, "TMA".
 """
 
-from course_lib.kernels import tl, triton
+from course_lib.kernels import LOG2E, tl, triton
 
 
 @triton.jit
@@ -47,7 +47,7 @@ def descriptor_kernel(
     q_desc, k_desc, v_desc, o_desc, L_ptr, counter_ptr, heads, group, at_once, n_q, n_k, offset, scale, D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr, PERSISTENT: tl.constexpr,
 ):  # fmt: skip
-    """A tile a program; or, persistent, tile after tile, the next one from a counter in memory (0 at the start).
+    """One program per tile; or, persistent, tile after tile, the next one from a counter in memory (0 at the start).
 
     q and o [H, Nq, D], k and v [H / group, Nk, D] by descriptors of [1, BLOCK, D] blocks, L [H, Nq].
     """
@@ -76,5 +76,5 @@ def descriptor_kernel(
         l = tl.where(m > -float("inf"), l, 1.0)
         o = (acc / l[:, None]).to(o_desc.dtype)
         o_desc.store([head, block * BLOCK_M, 0], o.reshape(1, BLOCK_M, D))
-        tl.store(L_ptr + head.to(tl.int64) * n_q + rows, m / 1.4426950408889634 + tl.log(l), mask=rows < n_q)
+        tl.store(L_ptr + head.to(tl.int64) * n_q + rows, m / LOG2E + tl.log(l), mask=rows < n_q)
         t = tl.num_programs(0) + tl.atomic_add(counter_ptr, 1) if PERSISTENT else blocks * heads

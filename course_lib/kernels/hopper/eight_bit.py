@@ -1,4 +1,4 @@
-"""The specialised kernel with two products in flight, for 8-bit numbers.
+"""The specialised kernel with two matmuls in flight, for 8-bit numbers.
 
 Tensor cores take 8-bit operands from shared memory only with the summed dimension last: so V comes transposed. A thread's share of P
 as an operand is not its share of S; the keys of V are stored in the order in which P lies. Sums of 8-bit products keep 13 bits
@@ -6,16 +6,16 @@ below the largest addend (recording eight_bit_sums): so P V of each block is sum
 Source: FlashAttention-3 (arXiv 2407.08608), section 3.3, whose kernel transposes and permutes V on the way.
 """
 
-from course_lib.kernels import fence_async_shared, gl, gluon, tma, warpgroup_mma, warpgroup_mma_wait
+from course_lib.kernels import LOG2E, fence_async_shared, gl, gluon, tma, warpgroup_mma, warpgroup_mma_wait
 from course_lib.kernels.hopper.rings import make_queue, make_ring
-from course_lib.kernels.hopper.specialised import LOG2E, ROWS, producer
+from course_lib.kernels.hopper.specialised import ROWS, producer
 
 
 @gluon.jit
 def _packed(p, O_LAYOUT: gl.constexpr):
     """P [64, N], float32, as e4m3, four numbers in an int32 [64, N / 4], which are a thread's part of the operand.
 
-    Written out, as the compiler carries tensors of 8 bits from turn to turn with one number in a register.
+    Written out, as the compiler carries tensors of 8 bits from iteration to iteration with one number in a register.
     """
     ROWS: gl.constexpr = p.shape[0]
     N: gl.constexpr = p.shape[1]

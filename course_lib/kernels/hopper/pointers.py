@@ -3,7 +3,7 @@
 Sources: FlashAttention-2 (arXiv 2307.08691), Algorithm 1 and section 3.1 (causal masking by blocks).
 """
 
-from course_lib.kernels import tl, triton
+from course_lib.kernels import LOG2E, tl, triton
 
 
 @triton.jit
@@ -69,5 +69,5 @@ def pointer_kernel(
         acc, m, l = _block(q, acc, m, l, k_ptr, v_ptr, start, rows, n_k, offset, scale, D, BLOCK_N, CAUSAL, EXP2, True)
     l = tl.where(m > -float("inf"), l, 1.0)  # a row that saw no key: its acc is 0 and its L is -inf
     tl.store(o_ptr + at, (acc / l[:, None]).to(o_ptr.dtype.element_ty), mask=rows[:, None] < n_q)
-    L = m / 1.4426950408889634 + tl.log(l) if EXP2 else m + tl.log(l)
+    L = m / LOG2E + tl.log(l) if EXP2 else m + tl.log(l)
     tl.store(L_ptr + head * n_q + rows, L, mask=rows < n_q)

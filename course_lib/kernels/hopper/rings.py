@@ -38,7 +38,7 @@ class Ring:
 
     @gluon.jit
     def fill(self, n, desc, at):
-        """Producer: wait until the buffer is empty, then ask TMA for the block at ``at``."""
+        """Producer: wait until the buffer is empty, then issue the load of the block at ``at``."""
         buffer = n % self.BUFFERS
         mbarrier.wait(self.empty.index(buffer), ((n // self.BUFFERS) & 1) ^ 1)  # of a fresh barrier, phase 1 has passed
         mbarrier.expect(self.full.index(buffer), desc.block_type.nbytes)
@@ -187,7 +187,7 @@ def make_queue(READERS: gl.constexpr):
 
 @aggregate
 class Turns:
-    """Ping-pong: warpgroups issue their products one after another, the first of them first."""
+    """Ping-pong: warpgroups issue their matmuls one after another, the first of them first."""
 
     mine: gl.shared_memory_descriptor
     GROUPS: gl.constexpr

@@ -69,7 +69,7 @@ def best(d: int, causal: bool, n_k: int) -> tuple[Rung, Tiling]:
     """The rung and its tiles: the fastest of those measured on an H200 in bf16, N = 512 … 16k, or within 3 % of it."""
     if d > 64:
         return _SPECIALISED if causal and n_k < 1024 else _OVERLAP, TILINGS[128]
-    if causal and n_k < 4096:  # rows are short: fewer of them in a tile, and no start without a product to hide behind
+    if causal and n_k < 4096:  # rows are short: fewer of them in a tile, and no start without a matmul to hide behind
         return _SPECIALISED, Tiling(2, 128, 4)
     return _PING_PONG, TILINGS[64]
 

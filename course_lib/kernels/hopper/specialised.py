@@ -1,15 +1,14 @@
-"""Rungs 7 to 9, in Gluon: warps with different work, two products in flight, warpgroups that take turns.
+"""Rungs 7 to 9, in Gluon: warps with different work, two matmuls in flight, warpgroups that take turns.
 
-One warpgroup of 128 threads (the producer; one thread of it) asks TMA for tiles; the others (the consumers), each
+One warpgroup of 128 threads (the producer; one thread of it) issues the TMA loads of tiles; the others (the consumers), each
 with 64 rows of Q, multiply and take the softmax. Sources: FlashAttention-3 (arXiv 2407.08608): Algorithm 1 is ``IN_FLIGHT=1``, Algorithm 2,
 where S of the next block is issued before P V of this one, 2; its appendix B.3 is 3. ``PING_PONG`` is in section 3.1.
 """
 
-from course_lib.kernels import aggregate, fence_async_shared, gl, gluon, tma, warpgroup_mma, warpgroup_mma_wait
+from course_lib.kernels import LOG2E, aggregate, fence_async_shared, gl, gluon, tma, warpgroup_mma, warpgroup_mma_wait
 from course_lib.kernels.hopper.rings import Ring, Turns, make_queue, make_ring, make_turns
 
 ROWS = gl.constexpr(64)  # of Q for a consumer: wgmma multiplies 64 rows
-LOG2E = gl.constexpr(1.4426950408889634)
 
 
 @gluon.jit
@@ -29,9 +28,9 @@ def producer(
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr, TRANSPOSED: gl.constexpr, q_desc, k_desc, v_desc,
     q_rings, k_ring, v_ring, queue, counter_ptr, blocks, heads, per_batch, group, at_once, n_k, offset,
 ):  # fmt: skip
-    """Choose this program's tiles of O; ask for their tiles of Q, K and V as far ahead as the rings allow.
+    """Choose this program's tiles of O; issue the loads of their tiles of Q, K and V as far ahead as the rings allow.
 
-    TRANSPOSED: V is [B, H, D, N], as products of 8-bit numbers want it.
+    TRANSPOSED: V is [B, H, D, N], as matmuls of 8-bit numbers want it.
     """
     t, n, step = gl.program_id(0), 0, 0
     while t < blocks * heads:
@@ -42,9 +41,11 @@ def producer(
             end = gl.maximum(0, gl.minimum(n_k, start + BLOCK_M + offset))
         total = (end + BLOCK_N - 1) // BLOCK_N
         queue.put(n, (b, h, start, total))
+        # One ring per consumer: each waits for its own 64 rows of Q only, and gives them back when its O has left.
         for i in gl.static_range(len(q_rings)):
             q_rings[i].fill(n, q_desc, [b, h, start + i * ROWS, 0])
-        for j in range(total - 1, -1, -1):
+        for j in range(total - 1, -1, -1):  # the last block first: with a mask, all masked blocks come first
+            # K before V: S needs K a softmax earlier than O needs V, so that V has this long to arrive.
             k_ring.fill(step, k_desc, [b, h // group, j * BLOCK_N, 0])
             if TRANSPOSED:
                 v_ring.fill(step, v_desc, [b, h // group, 0, j * BLOCK_N])
@@ -92,6 +93,7 @@ class Warpgroup:
     @gluon.jit
     def scores(self, q, k):
         """Issue S = Q Kᵀ; the warps go on."""
+        # wgmma needs an accumulator's registers; use_acc=False makes it overwrite them, so the zeros cost nothing.
         zero = gl.zeros([ROWS, self.BLOCK_N], gl.float32, layout=self.S_LAYOUT)
         return warpgroup_mma(q, k.permute((1, 0)), zero, use_acc=False, is_async=True)
 
@@ -109,6 +111,7 @@ class Warpgroup:
         p = gl.exp2(s * self.scale - shift[:, None])
         correction = gl.exp2(m * self.scale - shift)
         l = l * correction + gl.sum(p, 1)
+        # P stays in registers: as a left operand of 16 bits wgmma takes it from there, in the order in which S came.
         p = gl.convert_layout(p.to(self.k_ring.tiles.dtype), gl.DotOperandLayout(0, self.O_LAYOUT, 2))
         return p, m_new, l, gl.convert_layout(correction, gl.SliceLayout(1, self.O_LAYOUT))[:, None]
 
@@ -139,7 +142,7 @@ def _one_after_another(mine, q, acc, m, l, rows, clear, total, step):
     for j in range(total - 1, -1, -1):
         s_token = mine.scores(q, mine.keys(step))
         s = warpgroup_mma_wait(0, deps=[s_token])
-        mine.k_ring.release(step)
+        mine.k_ring.release(step)  # S is there, so wgmma has read K: its buffer is refilled during the softmax
         p, m, l, correction = mine.softmax(s, m, l, rows, j, clear)
         o_token = mine.values(p, acc * correction, step)
         acc = warpgroup_mma_wait(0, deps=[o_token])
@@ -152,7 +155,7 @@ def _one_after_another(mine, q, acc, m, l, rows, clear, total, step):
 def _overlapped(mine, q, acc, m, l, rows, clear, total, step):
     """S of the next block is issued before P V of this one: the softmax of the next may run while P V is under way.
 
-    The assembler does not let it: it waits for both products before the first exponential (lecture 10 shows where).
+    The assembler does not let it: it waits for both matmuls before the first exponential (lecture 10 shows where).
     """
     if total > 0:
         s_token = mine.scores(q, mine.keys(step))
@@ -164,10 +167,12 @@ def _overlapped(mine, q, acc, m, l, rows, clear, total, step):
             mine.take_turn(step)
             s_token = mine.scores(q, k)
             o_token = mine.values(p, acc, step)
-            mine.give_turn()
-            s = warpgroup_mma_wait(1, deps=[s_token])  # S is there; P V may still be under way
+            mine.give_turn()  # both are issued: the other warpgroup may issue its own while this one takes exponentials
+            # wgmmas complete in order: at most one pending means that S, the older, is there; P V may still be under way.
+            s = warpgroup_mma_wait(1, deps=[s_token])
             mine.k_ring.release(step + 1)
             p, m, l, correction = mine.softmax(s, m, l, rows, j, clear)
+            # The P V under way is weighted by the maximum of before, as O is: both are rescaled, so O has to wait for it.
             acc = warpgroup_mma_wait(0, deps=[o_token])
             mine.v_ring.release(step)
             acc = acc * correction
@@ -195,6 +200,7 @@ def _three_matmuls(mine, q, acc, m, l, rows, clear, total, step):
         for j in range(total - 2, 0, -1):
             o_token = mine.values(p, acc, step)
             next_token = mine.scores(q, mine.keys(step + 2))
+            # P V and the S after this one were issued later: both may be pending.
             s = warpgroup_mma_wait(2, deps=[s_token])
             mine.k_ring.release(step + 1)
             p, m, l, correction = mine.softmax(s, m, l, rows, j, clear)
@@ -245,11 +251,12 @@ def _consumer(
         l = gl.where(m > -float("inf"), l, 1.0)  # a row that saw no key: its acc is 0 and its L is -inf
         inverse = gl.convert_layout(1 / l, gl.SliceLayout(1, mine.O_LAYOUT))
         q.store((acc * inverse[:, None]).to(q.dtype))  # these rows of Q are done with: their place takes those of O
+        # The threads stored O to shared memory; TMA reads it through the async proxy, which sees their stores after a fence only.
         fence_async_shared()
         tma.async_copy_shared_to_global(o_desc, [b, h, start, 0], q_ring.tiles.index(n % q_ring.BUFFERS))
         L = m * (scale / LOG2E) + gl.log2(l) / LOG2E
         gl.store(L_ptr + (b * per_batch + h).to(gl.int64) * n_q + rows, L, mask=rows < n_q)
-        tma.store_wait(0)
+        tma.store_wait(0)  # TMA has read all of O: only now may the producer load the next Q over it
         q_ring.release(n)
         n += 1
         b, h, start, total = queue.get(n)
@@ -264,7 +271,7 @@ def specialised_kernel(
     """A persistent program: tiles of CONSUMERS × 64 rows, the next one from a counter in memory (0 at the start).
 
     q and o [B, H, Nq, D], k and v [B, H / group, Nk, D] by descriptors of [1, 1, 64 or BLOCK_N, BLOCK_D] blocks; L [B, H, Nq].
-    2 consumers have 240 registers a thread, 3 have 160; the producer gives most of its own away.
+    2 consumers have 240 registers per thread, 3 have 160; the producer gives most of its own away.
     """
     gl.static_assert(
         CONSUMERS == 2 or CONSUMERS == 3, "two or three warpgroups compute: the rings wait for each of them"
@@ -283,15 +290,19 @@ def specialised_kernel(
     # Last: to what is allocated later the compiler would give the place of barriers for which nobody waits (where there is
     # no ping-pong), and TMA would write into them.
     turns = make_turns(CONSUMERS)
-    fence_async_shared()  # TMA sees the barriers
+    # The barriers were initialised by the threads; without the fence TMA's first arrivals could meet them uninitialised.
+    fence_async_shared()
     mine = (k_ring, v_ring, queue, turns, o_desc, L_ptr, per_batch, n_q, n_k, offset, scale)
-    asked = (k_ring, v_ring, queue, counter_ptr, blocks, heads, per_batch, group, at_once, n_k, offset)
+    issued = (k_ring, v_ring, queue, counter_ptr, blocks, heads, per_batch, group, at_once, n_k, offset)
+    # Registers per thread, for the warpgroups after the first, which keeps the rest. All start with equal parts, 3 · 168 or 4 · 128;
+    # setmaxnreg then moves the producer's to the consumers: 24 + 2 · 240 = 504, 32 + 3 · 160 = 512. A consumer needs them for S and
+    # O in fp32, 64 and 64 registers for 128 keys at D = 128, and for P; the producer's one thread holds a few indices.
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
                 (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q0) + mine),
                 (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q1) + mine),
-                (producer, (BLOCK_M, BLOCK_N, CAUSAL, False, q_desc, k_desc, v_desc, (q0, q1)) + asked),
+                (producer, (BLOCK_M, BLOCK_N, CAUSAL, False, q_desc, k_desc, v_desc, (q0, q1)) + issued),
             ],
             [4, 4],
             [240, 24],
@@ -302,7 +313,7 @@ def specialised_kernel(
                 (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q0) + mine),
                 (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q1) + mine),
                 (_consumer, (2, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q2) + mine),
-                (producer, (BLOCK_M, BLOCK_N, CAUSAL, False, q_desc, k_desc, v_desc, (q0, q1, q2)) + asked),
+                (producer, (BLOCK_M, BLOCK_N, CAUSAL, False, q_desc, k_desc, v_desc, (q0, q1, q2)) + issued),
             ],
             [4, 4, 4],
             [160, 160, 32],

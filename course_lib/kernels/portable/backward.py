@@ -1,4 +1,4 @@
-"""The backward pass: D, then dK and dV, one program for each block of keys, then dQ, one for each block of queries."""
+"""The backward pass: D, then dK and dV, one program per block of keys, then dQ, one for each block of queries."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The forward pass: O and L, one program for each block of queries."""
+"""The forward pass: O and L, one program per block of queries."""
 
 import torch
 

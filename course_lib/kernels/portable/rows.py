@@ -9,10 +9,10 @@ LENGTHS = ["n_q", "n_k", "offset"]  # a new length does not compile anew
 @triton.jit
 def _rows(ptr, start, BLOCK: tl.constexpr, n, stride, D: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: tl.constexpr):
     """Rows start … start + BLOCK of a matrix, [BLOCK, BLOCK_D], zeros beyond its n rows and D columns."""
-    lanes, dims = tl.arange(0, BLOCK), tl.arange(0, BLOCK_D)
-    at = ptr + tl.cast(start, tl.int64) * stride + (lanes[:, None] * stride + dims[None, :])
+    rows, dims = tl.arange(0, BLOCK), tl.arange(0, BLOCK_D)
+    at = ptr + tl.cast(start, tl.int64) * stride + (rows[:, None] * stride + dims[None, :])
     if MASKED:
-        return tl.load(at, mask=(start + lanes[:, None] < n) & (dims[None, :] < D), other=0.0)
+        return tl.load(at, mask=(start + rows[:, None] < n) & (dims[None, :] < D), other=0.0)
     elif D < BLOCK_D:
         return tl.load(at, mask=dims[None, :] < D, other=0.0)
     else:
@@ -21,9 +21,9 @@ def _rows(ptr, start, BLOCK: tl.constexpr, n, stride, D: tl.constexpr, BLOCK_D: 
 
 @triton.jit
 def _store_rows(ptr, x, start, BLOCK: tl.constexpr, n, stride, D: tl.constexpr, BLOCK_D: tl.constexpr):
-    lanes, dims = tl.arange(0, BLOCK), tl.arange(0, BLOCK_D)
-    at = ptr + tl.cast(start, tl.int64) * stride + (lanes[:, None] * stride + dims[None, :])
-    tl.store(at, x.to(ptr.dtype.element_ty), mask=(start + lanes[:, None] < n) & (dims[None, :] < D))
+    rows, dims = tl.arange(0, BLOCK), tl.arange(0, BLOCK_D)
+    at = ptr + tl.cast(start, tl.int64) * stride + (rows[:, None] * stride + dims[None, :])
+    tl.store(at, x.to(ptr.dtype.element_ty), mask=(start + rows[:, None] < n) & (dims[None, :] < D))
 
 
 @triton.jit
