@@ -184,6 +184,7 @@ def test_every_rung_compiles_and_none_spills(rung, arch, d, causal) -> None:
     assert (by_engine > 0, by_threads > 0) == (RUNGS[rung].descriptors, not RUNGS[rung].descriptors)
 
 
+@pytest.mark.weekly  # at d = 64: test_registers.py
 def test_a_third_stage_does_not_fit_the_registers() -> None:
     two, three = compiled.inspect_all([(forward, (rung, *[meta(128)] * 3), {}) for rung in ("overlap", THREE_MATMULS)])
     assert two.spilled_bytes == 0 < three.spilled_bytes

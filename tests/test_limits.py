@@ -122,7 +122,6 @@ BAD = {
         lambda: plots.lines(ax(), [1, 2], {"a": [1.0]}, "", "", ""), ValueError, r"series\['a'\] has 1 entries"),
     "groups": (
         lambda: plots.grouped_bars(ax(), ["x"], {"a": [1, 2]}, "", ""), ValueError, r"series\['a'\] has 2 entries"),
-    "spread": (lambda: plots.climb(ax(), {"a": 1.0}, {"b": 1.0}, 2.0, "", {"b": (1, 2)}, 0.1), ValueError, "spread has no 'a'"),
     "spans": (lambda: plots.timeline(ax(), [], 0.0), ValueError, "spans has 0 entries"),
     "levels": (
         lambda: plots.levels(ax(), {"a": [1] * 5}, {"a": 1}, list("abcde"), ""), ValueError, "names has 5 entries",
