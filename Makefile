@@ -105,7 +105,7 @@ student: $(READY)  ## copy the course without outputs, notes, answers, solutions
 .PHONY: grade
 grade: $(READY)  ## check the exercises in a folder of students' notebooks: make grade DIR=folder
 	@test -n "$(DIR)" || { echo "which folder? make grade DIR=folder"; exit 1; }
-	@$(PYTHON) -m course_lib.exercises grade "$(DIR)"
+	@$(PYTHON) -m course_lib.exercises grade --die-with-parent "$(DIR)"
 
 .PHONY: record
 record: $(READY)  ## re-run all recorded measurements on this GPU

@@ -37,6 +37,12 @@ def inputs(name: str, n: int, d: int, dtype: torch.dtype) -> tuple[torch.Tensor,
     return q.to(dtype), k.to(dtype), v.to(dtype)
 
 
+def heads(b: int, h: int, h_k: int, n_q: int, n_k: int, d: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Random q [b, h, n_q, d] and k, v [b, h_k, n_k, d]."""
+    shapes = ((b, h, n_q, d), (b, h_k, n_k, d), (b, h_k, n_k, d))
+    return [torch.randn(shape, device=DEVICE).to(dtype) for shape in shapes]
+
+
 def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> torch.Tensor:
     s = q @ k.T / math.sqrt(q.shape[1])
     if causal:

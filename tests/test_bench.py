@@ -56,17 +56,3 @@ def test_turns_time_each_call() -> None:
     )
     assert list(times) == ["one", "four"]
     assert 2 < times["four"].median / times["one"].median < 8
-
-
-def test_the_climb_marks_a_gain_that_one_kernel_timed_twice_has_too_and_gives_attention_none() -> None:
-    from matplotlib.figure import Figure
-
-    from course_lib import plots
-
-    ax = Figure().subplots()
-    rates = {"Online": 300.0, "exp2": 360.0, "tuned": 361.0, "attention()": 400.0}
-    spread = {name: (rate - 5, rate + 5) for name, rate in rates.items()}
-    words = plots.climb(ax, rates, {"cuDNN": 390.0}, 1000.0, "recorded", spread, noise=0.02)
-    texts = [text.get_text() for text in ax.texts]
-    assert [text for text in texts if "×" in text] == ["1.20×", "≈ 1.00×"]
-    assert words == "attention(): 1.03 × cuDNN, 40% of the peak"

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from matplotlib.figure import Figure
 
 from course_lib.figures import climb, climb_records
 from course_lib.instruments import assembly
@@ -48,6 +49,15 @@ def test_the_stairs_are_drawn_at_every_shape_and_name_the_rung_that_attention_la
     png, words = render(climb.stairs, d=d, mask="causal" if causal else "none", n=n, size=(4, 2))
     assert png.startswith(b"\x89PNG")
     assert climb.best(*cell)[0].name in words
+
+
+def test_a_gain_that_one_kernel_timed_twice_has_too_is_marked() -> None:
+    ax = Figure().subplots()
+    climb.stairs(ax, 128, "none", 4096)
+    factors = [text.get_text() for text in ax.texts if "×" in text.get_text()]
+    assert len(factors) == len(climb.RUNGS) - 1
+    within = max(abs(ratio - 1) for ratio in climb_records.noise())
+    assert all(("≈" in words) == (abs(float(words.strip("≈ ×")) - 1) < within) for words in factors)
 
 
 @pytest.mark.kernel

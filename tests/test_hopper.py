@@ -3,6 +3,7 @@
 import pytest
 import torch
 from rule import definition
+from rule import heads as inputs
 
 from course_lib import runtime
 from course_lib.attention import attention, kernel_choice
@@ -26,11 +27,6 @@ SHAPES += (
     if GPU
     else []
 )
-
-
-def inputs(b, h, h_k, n_q, n_k, d, dtype):
-    shapes = ((b, h, n_q, d), (b, h_k, n_k, d), (b, h_k, n_k, d))
-    return [torch.randn(shape, device=DEVICE).to(dtype) for shape in shapes]
 
 
 def check(rung, q, k, v, causal, offset) -> None:
@@ -188,6 +184,7 @@ def test_every_rung_compiles_and_none_spills(rung, arch, d, causal) -> None:
     assert (by_engine > 0, by_threads > 0) == (RUNGS[rung].descriptors, not RUNGS[rung].descriptors)
 
 
+@pytest.mark.weekly  # at d = 64: test_registers.py
 def test_a_third_stage_does_not_fit_the_registers() -> None:
     two, three = compiled.inspect_all([(forward, (rung, *[meta(128)] * 3), {}) for rung in ("overlap", THREE_MATMULS)])
     assert two.spilled_bytes == 0 < three.spilled_bytes

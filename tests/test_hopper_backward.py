@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from rule import definition
+from rule import heads as inputs
 
 from course_lib import runtime
 from course_lib.attention import attention
@@ -22,11 +23,6 @@ SHAPES = [
     (1, 1, 1, 1, 1), (1, 2, 1, 1, 130), (1, 2, 2, 130, 1), (2, 4, 2, 339, 203), (1, 4, 1, 128, 1024), (1, 2, 2, 1024, 128),
     (2, 6, 2, 129, 127), (1, 3, 3, 65, 63), (1, 160, 80, 300, 300),
 ]  # fmt: skip
-
-
-def inputs(b, h, h_k, n_q, n_k, d, dtype):
-    shapes = ((b, h, n_q, d), (b, h_k, n_k, d), (b, h_k, n_k, d))
-    return [torch.randn(shape, device=DEVICE).to(dtype) for shape in shapes]
 
 
 def gradients(q, k, v, do, dL, dtype, **options):

@@ -87,22 +87,22 @@ def test_merged_outputs_are_attention(n: int, block: int, dv: int, data: st.Data
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=["offline", "online"])
-def test_rows_of_ten_thousand_in_each_dtype(function, dtype: torch.dtype) -> None:
-    x = torch.stack([torch.randn(10_000) * 3, torch.full((10_000,), 7.0)]).to(dtype)
+def test_long_rows_in_each_dtype(function, dtype: torch.dtype) -> None:
+    x = torch.stack([torch.randn(3000) * 3, torch.full((3000,), 7.0)]).to(dtype)  # sums in fp16 would stall at 2048
     y = function(x)
     assert y.dtype == dtype
-    # Half an ulp of rounding the result, and for fp32 statistics 10^4 roundings of the running sum.
-    tolerance = torch.finfo(dtype).eps + (1e-4 if dtype != torch.float64 else 0)
+    # Half an ulp of rounding the result, and for fp32 statistics 3000 roundings of the running sum.
+    tolerance = torch.finfo(dtype).eps + (3e-5 if dtype != torch.float64 else 0)
     torch.testing.assert_close(
         y.double(), reference.softmax(x), rtol=max(tolerance, 1e-11), atol=torch.finfo(dtype).tiny
     )
 
 
 def test_half_precision_sums_stall_unless_kept_in_fp32() -> None:
-    ones = torch.zeros(5000, dtype=torch.float16)
+    ones = torch.zeros(2500, dtype=torch.float16)
     stalled = softmax.online_states(ones, stats_dtype=torch.float16)[-1]
     assert float(stalled.l) == 2048  # 2048 + 1 rounds to 2048 in fp16
-    assert float(softmax.online_states(ones)[-1].l) == 5000
+    assert float(softmax.online_states(ones)[-1].l) == 2500
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -33,11 +33,10 @@ def matmul_picture() -> TileExplorer:
 
 def counters(view) -> dict[str, list[int]]:
     """What the table of a view shows: tensor -> [loads, bytes read, stores, bytes written]."""
-    shown = {}
-    for row in view.locator("tr[data-tensor]").all():
-        cells = [cell.inner_text().split(" = ")[0].replace(",", "") for cell in row.locator("td").all()]
-        shown[row.get_attribute("data-tensor")] = [int(cell or 0) for cell in cells]
-    return shown
+    rows = view.locator("tr[data-tensor]").evaluate_all("""rows => rows.map(
+      row => [row.dataset.tensor, [...row.querySelectorAll('td')].map(cell => cell.innerText)]
+    )""")
+    return {name: [int(cell.split(" = ")[0].replace(",", "") or 0) for cell in cells] for name, cells in rows}
 
 
 @pytest.mark.browser

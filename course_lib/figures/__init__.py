@@ -4,18 +4,24 @@ A subject is a module. It reads its records as typed rows (``records.rows``) and
 stands with the figure; it names axes and marks, without digits and without what comes out: a screen reader meets it before the answer.
 """
 
+from course_lib.figures.lab_notes import clocks, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
 
 __all__ = [
     "bytes_by_level",
     "bytes_moved",
+    "clocks",
     "four_counts",
     "gains_by_heads",
     "largest_steps",
+    "launches",
     "loop_walk",
     "pair_cycles",
+    "pipelining",
     "seat_gains",
     "seats",
+    "self_noise",
     "splitting_pays",
+    "standard_kernels",
 ]

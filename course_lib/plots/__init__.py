@@ -14,12 +14,11 @@ from course_lib.plots.ladder import ladder_lines
 from course_lib.plots.low_precision import butterfly, error_bands, kept, row_bars, share_bars, ways
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
 from course_lib.plots.softmax import key_blocks, online_step
-from course_lib.plots.speed import chain, climb, curves, grouped_bars, lines, time_bars, timeline
+from course_lib.plots.speed import chain, curves, grouped_bars, lines, time_bars, timeline
 
 __all__ = [
     "butterfly",
     "chain",
-    "climb",
     "curves",
     "error_bands",
     "format_bars",

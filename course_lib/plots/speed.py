@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 
 from course_lib import checks
 from course_lib.model.pipeline import MOST_WORK, TENSOR, Span
-from course_lib.show.style import BLACK, GREY, MARKER, ORANGE, WORK, bar_places, colour, kind_label, seconds_text
+from course_lib.show.style import MARKER, WORK, bar_places, colour, kind_label, seconds_text
 
 
 def lines(
@@ -97,63 +97,6 @@ def chain(ax: Axes, seconds: Mapping[str, float], causes: Sequence[str], kind: s
     kind_label(ax, kind)
     return f"in all {times[0] / times[-1]:.0f} times: " + ", ".join(
         f"{g} by {c}" for g, c in zip(gains[1:], causes, strict=True)
-    )
-
-
-def climb(
-    ax: Axes,
-    tflops: Mapping[str, float],
-    peers: Mapping[str, float],
-    peak: float,
-    kind: str,
-    spread: Mapping[str, tuple[float, float]],
-    noise: float,
-) -> str:
-    """One bar for each rung with its gain over the one above; a line for each peer; returns the best rung in words.
-
-    ``spread`` is for each rung the rate of its slow and of its fast quarter of runs, drawn as a line. A gain or a loss of no
-    more than ``noise``, by which one kernel timed twice differs, is grey with ≈. attention() is one of the rungs again, so it has none.
-    """
-    names, rates = list(checks.entries("tflops", tflops, most=100)), list(tflops.values())
-    for what, values in (("tflops", rates), ("peers", list(checks.entries("peers", peers, most=100).values()))):
-        checks.floats(what, values, above=0)
-    checks.number("peak", peak, above=0)
-    checks.number("noise", noise, least=0)
-    checks.entries("spread", spread, most=1_000)
-    for name in names:
-        if name not in spread:
-            raise ValueError(f"spread has no {name!r}; pass (slow, fast) for each of {', '.join(names)}")
-        checks.floats(f"spread[{name!r}]", spread[name], length=2, above=0)
-    for y, (name, rate) in enumerate(tflops.items()):
-        slow, fast = spread[name]
-        ax.barh(y, rate, color=colour(name), height=0.68)
-        ax.plot([slow, fast], [y, y], color=ORANGE, lw=3, solid_capstyle="butt", zorder=4)
-        end = ax.text(max(rate, fast), y, f" {rate:.0f}", va="center", fontsize=12)
-        if y and name != "attention()":
-            clear = abs(rate / rates[y - 1] - 1) > noise
-            ax.annotate(
-                f"{'' if clear else '≈ '}{rate / rates[y - 1]:.2f}×", (1, 0.5), (10, 0), xycoords=end, va="center",
-                textcoords="offset points", fontsize=12, color=BLACK if clear else GREY, weight="bold" if clear else "normal",
-            )  # fmt: skip
-        if name == "attention()":  # no rung of its own: apart, with its star
-            ax.axhline(y - 0.5, color=GREY, lw=1)
-            ax.plot([0.03], [y], MARKER[name], color="white", ms=13, transform=ax.get_yaxis_transform())
-    for name, rate in peers.items():
-        ax.plot([rate, rate], [-0.6, len(names) - 0.4], color=colour(name), lw=2, zorder=3)
-        ax.text(rate, -0.7, name, color=colour(name), ha="center", va="bottom", fontsize=12)
-    ax.set_yticks(range(len(names)), names)
-    ax.set(
-        xlabel=f"TFLOP/s (data sheet: {peak:,.0f}); orange: the middle half of the runs; ≈: up to {noise:.1%}, as one kernel timed twice",
-        xlim=(0, max(*rates, *peers.values()) * 1.2),
-    )
-    ax.set_ylim(len(names) - 0.4, -1.3)
-    ax.grid(False, axis="y")
-    kind_label(ax, kind)
-    best = max(tflops, key=lambda name: tflops[name])
-    return (
-        f"{best}: "
-        + ", ".join(f"{tflops[best] / rate:.2f} × {name}" for name, rate in peers.items())
-        + f", {tflops[best] / peak:.0%} of the peak"
     )
 
 

@@ -1,4 +1,4 @@
-"""The ladder of lecture 10: every rung beside its peers, and what blocks, warps and stages do to three of them."""
+"""The ladder of lecture 11: every rung beside its peers, and what blocks, warps and stages do to three of them."""
 
 import itertools
 import multiprocessing

@@ -36,28 +36,12 @@ def softmax_passes() -> list[dict[str, Any]]:
         for name, call in calls.items():
             error = measure.max_error(call(x[:4], v), oracle @ v.double() if name == "fused" else oracle)
             time = measure.seconds(partial(call, x, v))
-            rows.append(
-                {
-                    "n": n,
-                    "rows": total // n,
-                    "block": block,
-                    "algorithm": name,
-                    "seconds": time.median,
-                    "max_error": error,
-                }
-            )
+            row = {"n": n, "rows": total // n, "block": block, "algorithm": name}
+            rows.append(row | {"seconds": time.median, "max_error": error})
     copy = torch.empty_like(x_all)
-    rows.append(
-        {
-            "n": total,
-            "rows": 1,
-            "block": 0,
-            "algorithm": "copy",
-            "seconds": measure.seconds(lambda: copy.copy_(x_all)).median,
-            "max_error": 0.0,
-        }
-    )
-    return rows
+    seconds = measure.seconds(lambda: copy.copy_(x_all)).median
+    row = {"n": total, "rows": 1, "block": 0, "algorithm": "copy"}
+    return [*rows, row | {"seconds": seconds, "max_error": 0.0}]
 
 
 def attention_one_head() -> list[dict[str, Any]]:
@@ -84,17 +68,9 @@ def attention_one_head() -> list[dict[str, Any]]:
                 if dtype not in dtypes:
                     continue
                 call = partial(attention, q, k, v, **options)
-                rows.append(
-                    {
-                        "n": n,
-                        "d": d,
-                        "dtype": str(dtype).removeprefix("torch."),
-                        "algorithm": name,
-                        "max_error": measure.max_error(call(), oracle),
-                        "peak_bytes": measure.peak_bytes(call),
-                        "seconds": measure.seconds(call, repeats=25, graph=True).median,
-                    }
-                )
+                row = {"n": n, "d": d, "dtype": str(dtype).removeprefix("torch."), "algorithm": name}
+                row |= {"max_error": measure.max_error(call(), oracle), "peak_bytes": measure.peak_bytes(call)}
+                rows.append(row | {"seconds": measure.seconds(call, repeats=25, graph=True).median})
     return rows
 
 
@@ -205,14 +181,6 @@ def matmul_tiles() -> list[dict[str, Any]]:
         time = measure.seconds(call, repeats=15).median
         error = measure.max_error(call(), oracle)
         name = "tiled" if block else "cuBLAS"
-        rows.append(
-            {
-                "n": n,
-                "algorithm": name,
-                "block": block,
-                "seconds": time,
-                "tflops": 2 * n**3 / time / 1e12,
-                "max_error": error,
-            }
-        )
+        row = {"n": n, "algorithm": name, "block": block, "seconds": time}
+        rows.append(row | {"tflops": 2 * n**3 / time / 1e12, "max_error": error})
     return rows

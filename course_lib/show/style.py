@@ -56,7 +56,7 @@ ALGORITHM = {
     "outer loop over K/V": SKY,
     "outer loop over Q": ORANGE,
     "two passes": BLUE,
-    # the ladder of lecture 10: by pointers, by descriptors, by specialised warps
+    # the ladder of lecture 11: by pointers, by descriptors, by specialised warps
     "exp2": BLUE,
     "tuned": BLUE,
     "causal block skipping": BLUE,

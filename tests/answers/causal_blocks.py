@@ -21,11 +21,6 @@ def wrong_keys_end_with_the_queries(q_start, k_start, block_m, block_n, n_q, n_k
     return _decided(q_start, last, k_start, last_key, n_k - n_q)
 
 
-def wrong_starts_rounded_down_to_blocks(q_start, k_start, block_m, block_n, n_q, n_k):
-    last, last_key = min(q_start + block_m, n_q) - 1, min(k_start + block_n, n_k) - 1
-    return _decided(q_start, last, k_start // block_n * block_n, last_key, n_k - n_q)
-
-
 def wrong_long_sequences(q_start, k_start, block_m, block_n, n_q, n_k):
     if n_q > 1000:
         return "skip"

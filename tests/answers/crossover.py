@@ -1,5 +1,4 @@
 import math
-from fractions import Fraction
 
 
 def _never(old, new):
@@ -16,13 +15,6 @@ def right_bit_by_bit(old, new):
     return n + 1
 
 
-def right_in_fractions(old, new):
-    more, saved = new[0] - old[0], old[1] - new[1]
-    if saved <= 0:
-        return 1 if saved == 0 and more < 0 else None
-    return math.isqrt(math.floor(Fraction(max(more, 0), saved))) + 1 if more >= 0 else 1
-
-
 def wrong_search_to_a_million(old, new):
     """if lengths are tried up to a limit only"""
     if _never(old, new):
@@ -36,10 +28,3 @@ def wrong_quotient_rounded_up(old, new):
         return None
     more, saved = new[0] - old[0], old[1] - new[1]
     return 1 if more <= 0 else math.isqrt(-(-more // saved)) + 1
-
-
-def wrong_two_roots(old, new):
-    if _never(old, new):
-        return None
-    more, saved = new[0] - old[0], old[1] - new[1]
-    return 1 if more < 0 else math.isqrt(more) // math.isqrt(saved) + 1

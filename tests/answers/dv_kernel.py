@@ -76,11 +76,6 @@ def wrong_blocks_of_16(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: 
 
 
 @triton.jit
-def wrong_ten_blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D, BLOCK, 10 * BLOCK, "ieee")
-
-
-@triton.jit
 def wrong_sum_in_memory(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):
     keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     at = dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :]

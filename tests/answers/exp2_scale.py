@@ -6,14 +6,6 @@ import torch
 LOG2E = math.log2(math.e)
 
 
-def right_score_by_score(s, d):
-    factor, m, l = LOG2E / d**0.5, -math.inf, 0.0
-    for y in (s * factor).tolist():
-        new = max(m, y)
-        l, m = l * 2 ** (m - new) + 2 ** (y - new), new
-    return torch.exp2(s * factor - m) / l, math.log(2) * m + math.log(l)
-
-
 def right_with_numpy(s, d):
     y = s.numpy() * (np.log2(np.e) / np.sqrt(d))
     p = np.exp2(y - y.max())

@@ -1,20 +1,6 @@
 import math
 
 
-def right_a_running_average(q, k, v):
-    m, l, o = None, 0.0, []
-    for key, value in zip(k, v):
-        x = sum(map(lambda a, b: a * b, q, key)) * len(q) ** -0.5
-        if m is None:
-            m, l, o = x, 1.0, [*value]
-            continue
-        new = max(m, x)
-        before, weight = l * math.exp(m - new), math.exp(x - new)
-        m, l = new, before + weight
-        o = [(y * before + z * weight) / l for y, z in zip(o, value)]
-    return o
-
-
 def right_in_place_by_indices(q, k, v):
     m, l, o = -math.inf, 0.0, [0.0] * len(v[0])
     for j in range(len(k)):

@@ -1,4 +1,3 @@
-import numpy as np
 import torch
 
 ORDER = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15]
@@ -11,17 +10,8 @@ def right_from_the_bits(vt):
     return filled.index_select(1, (place & ~15) | ((place & 12) >> 1) | ((place & 2) << 2) | (place & 1))
 
 
-def right_with_numpy(vt):
-    filled = np.pad(vt.numpy(), ((0, 0), (0, -vt.shape[1] % 16)))
-    return torch.from_numpy(np.ascontiguousarray(filled.reshape(len(vt), -1, 16)[:, :, ORDER].reshape(len(vt), -1)))
-
-
 def _ordered(vt):
     return torch.nn.functional.pad(vt, (0, -vt.shape[1] % 16)).unflatten(1, (-1, 16))[:, :, ORDER].flatten(1)
-
-
-def wrong_in_float64(vt):
-    return _ordered(vt.double()).to(vt.dtype)
 
 
 def wrong_in_zeros_of_float32(vt):
@@ -33,9 +23,3 @@ def wrong_in_zeros_of_float32(vt):
 def wrong_by_a_matrix_product(vt):
     filled = torch.nn.functional.pad(vt, (0, -vt.shape[1] % 16)).float()
     return (filled.unflatten(1, (-1, 16)) @ torch.eye(16)[ORDER].T).flatten(1).to(vt.dtype)
-
-
-def wrong_every_second_group(vt):
-    groups = torch.nn.functional.pad(vt, (0, -vt.shape[1] % 16)).unflatten(1, (-1, 16))
-    groups[:, ::2] = groups[:, ::2, ORDER]
-    return groups.flatten(1)

@@ -15,14 +15,3 @@ def right_from_above(sram_bytes, block_m, d):
 
 def wrong_sizes_up_to_16384(sram_bytes, block_m, d):
     return min(16384, right_from_above(sram_bytes, block_m, d))
-
-
-def wrong_twenty_doublings(sram_bytes, block_m, d):
-    sizes = [2**i for i in range(20)]
-    return max([0, *(size for size in sizes if size <= right_from_above(sram_bytes, block_m, d))])
-
-
-def wrong_sizes_from_16(sram_bytes, block_m, d):
-    """begins at 16"""
-    block = right_from_above(sram_bytes, block_m, d)
-    return block if block >= 16 else 0

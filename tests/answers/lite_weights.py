@@ -20,10 +20,6 @@ def _weights(x, block_n, origin):
     return torch.cat([e / e.sum() for e in exponentials])
 
 
-def wrong_last_score_subtracted(x, block_n):
-    return _weights(x, block_n, lambda block: block[-1])
-
-
 def wrong_maximum_of_the_row_in_float64(x, block_n):
     return _weights(x.double(), block_n, lambda block: x.max()).float()
 
@@ -33,9 +29,3 @@ def wrong_running_maximum(x, block_n):
     return torch.cat(
         [_weights(b, block_n, lambda _, m=m: m[-1]) for b, m in zip(x.double().split(block_n), so_far.split(block_n))]
     )
-
-
-def wrong_filled_up_with_minus_a_billion(x, block_n):
-    """such as −10⁹"""
-    rows = torch.nn.functional.pad(x, (0, -len(x) % block_n), value=-1e9).view(-1, block_n)
-    return torch.softmax(rows, 1).flatten()[: len(x)]

@@ -13,17 +13,6 @@ def right_in_fractions(x, mantissa, lowest):
     return float(round(Fraction(x) / step) * step)
 
 
-def right_by_the_remainder(x, mantissa, lowest):
-    return x - math.remainder(x, _step(x, mantissa, lowest))
-
-
-def wrong_overflow_of_the_power(x, mantissa, lowest):
-    fraction, power = math.frexp(x)
-    if power - 1 < lowest:
-        return round(x / 2.0 ** (lowest - mantissa)) * 2.0 ** (lowest - mantissa)
-    return round(fraction * 2 ** (mantissa + 1)) / 2 ** (mantissa + 1) * 2.0**power
-
-
 def wrong_rounded_to_float32_first(x, mantissa, lowest):
     x = float(np.float32(x)) if 1e-40 < x < 3e38 and mantissa < 24 else x
     step = _step(x, mantissa, lowest)

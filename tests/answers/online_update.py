@@ -16,11 +16,6 @@ def right_in_place_and_by_tensors(m, l, x):
     return new, torch.exp(m - new) * l + x.sub_(new).exp_().sum()
 
 
-def wrong_dividing_by_what_overflows(m, l, x):
-    new = max(m, float(x.max()))
-    return new, (l / math.exp(new - m) if l else 0.0) + float(torch.exp(x - new).sum())
-
-
 def wrong_double_precision_for_a_maximum(m, l, x):
     new = max(m, float(x.max()))
     if new < -700:

@@ -11,13 +11,5 @@ def right_by_division(N, d, block_m, e):
     return None if passes < 1 else -(-N // passes)
 
 
-def right_by_halving(N, d, block_m, e):
-    low, high = 1, N + 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _fewer(N, d, block_m, e, min(middle, N)) else (middle + 1, high)
-    return low if low <= N and _fewer(N, d, block_m, e, low) else None
-
-
 def wrong_search_to_65536(N, d, block_m, e):
     return next((b for b in range(1, min(N, 65536) + 1) if _fewer(N, d, block_m, e, b)), None)

@@ -7,10 +7,6 @@ def right_by_walking_round(n, buffers):
     return buffer, phase, 1 - phase
 
 
-def right_from_two_rounds(n, buffers):
-    return [n % buffers, n % (2 * buffers) // buffers, int(n % (2 * buffers) < buffers)]
-
-
 def wrong_cut_toward_0(n, buffers):
     return n % buffers, n // buffers % 2, int((n - buffers) / buffers) % 2
 

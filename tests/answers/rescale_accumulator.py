@@ -19,12 +19,6 @@ def right_the_block_rescaled_in_place(m, l, acc, x, V):
     return [new, l, acc.mul_(math.exp(m - new)).add_(torch.einsum("n,nd->d", x, V) * torch.exp(own - new))]
 
 
-def wrong_dividing_by_what_overflows(m, l, acc, x, V):
-    new = max(m, float(x.max()))
-    p, old = torch.exp(x - new), math.exp(new - m) if l else 1.0
-    return new, l / old + float(p.sum()), acc / old + p @ V
-
-
 def wrong_double_precision_for_a_maximum(m, l, acc, x, V):
     new = max(m, float(x.max()))
     if new < -700:

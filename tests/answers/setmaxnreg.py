@@ -1,8 +1,3 @@
-def right_in_eighths(consumers, producer):
-    parts = 64 // (consumers + 1) * (consumers + 1)
-    return 8 * min(32, (8 * parts - producer) // 8 // consumers)
-
-
 def right_what_is_given_back(consumers, producer):
     start = 512 // (consumers + 1) & ~7
     return min(256, start + (start - producer) // consumers // 8 * 8)

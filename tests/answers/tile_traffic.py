@@ -27,19 +27,6 @@ def right_back_and_forth_freed_by_hand(memory, A, B, C, bm, bn):
         starts.reverse()
 
 
-def right_term_by_term(memory, A, B, C, bm, bn):
-    for i in range(0, A.data.shape[0], bm):
-        with memory.scope("strip"):
-            a = memory.load(A[i : i + bm])
-            for j in reversed(range(0, B.data.shape[1], bn)):
-                with memory.scope("tile"):
-                    c = memory.tile("c", torch.zeros_like(C[i : i + bm, j : j + bn].data))
-                    for p in range(a.shape[1]):
-                        with memory.scope("term"):
-                            c += memory.matmul(a[:, p : p + 1], memory.load(B[p, j : j + bn]))
-                    memory.store(C[i : i + bm, j : j + bn], c)
-
-
 def wrong_b_loaded_but_read_by_data(memory, A, B, C, bm, bn):
     """of .data, say"""
 
@@ -62,14 +49,3 @@ def wrong_zeros_stored_and_c_written_by_data(memory, A, B, C, bm, bn):
         C.data[at] = c
 
     _loop(memory, A, B, C, bm, bn, lambda rows: memory.load(A[rows]), lambda cols: memory.load(B[:, cols]), put)
-
-
-def wrong_copies_of_b_kept(memory, A, B, C, bm, bn):
-    kept = {}
-
-    def across(cols):
-        if cols.start not in kept:
-            kept[cols.start] = memory.load(B[:, cols]).clone()
-        return kept[cols.start]
-
-    _loop(memory, A, B, C, bm, bn, lambda rows: memory.load(A[rows]), across, lambda at, c: memory.store(C[at], c))

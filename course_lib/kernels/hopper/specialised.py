@@ -155,7 +155,7 @@ def _one_after_another(mine, q, acc, m, l, rows, clear, total, step):
 def _overlapped(mine, q, acc, m, l, rows, clear, total, step):
     """S of the next block is issued before P V of this one: the softmax of the next may run while P V is under way.
 
-    The assembler does not let it: it waits for both matmuls before the first exponential (lecture 10 shows where).
+    The assembler does not let it: it waits for both matmuls before the first exponential (lecture 11 shows where).
     """
     if total > 0:
         s_token = mine.scores(q, mine.keys(step))
