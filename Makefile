@@ -105,7 +105,7 @@ student: $(READY)  ## copy the course without outputs, notes, answers, solutions
 .PHONY: grade
 grade: $(READY)  ## check the exercises in a folder of students' notebooks: make grade DIR=folder
 	@test -n "$(DIR)" || { echo "which folder? make grade DIR=folder"; exit 1; }
-	@$(PYTHON) -m course_lib.exercises grade "$(DIR)"
+	@$(PYTHON) -m course_lib.exercises grade --die-with-parent "$(DIR)"
 
 .PHONY: record
 record: $(READY)  ## re-run all recorded measurements on this GPU
@@ -120,9 +120,10 @@ notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 
 	@$(PYTHON) -m course_lib.publish.notebooks $(if $(FRESH),--fresh)
 
 .PHONY: picture
-picture: $(READY)  ## redraw the map of the course (README) and that of the modules and their imports (CONTRIBUTING)
+picture: $(READY)  ## redraw the map of the course and the moving tiles (README), and the map of the modules and their imports (CONTRIBUTING)
 	@$(PYTHON) -m course_lib.publish.course_map
 	@$(PYTHON) -m course_lib.publish.module_map
+	@$(PYTHON) -m course_lib.publish.moving_picture
 
 HUB := $(dir $(READY)).hub-ready
 $(HUB): $(READY) deploy/package-lock.json

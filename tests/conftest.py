@@ -18,6 +18,7 @@ settings.register_profile("course", deadline=None)  # a busy machine is slow, no
 settings.load_profile("course")
 
 if importlib.util.find_spec("nbformat"):  # a GPU server with torch and triton alone runs the kernels' tests
+    from attacking import place, way  # noqa: F401 - the fixtures of the grader's tests
     from browsing import browser, lab, open_file, show  # noqa: F401 - the fixtures of the browser tests
 
 

@@ -14,9 +14,21 @@ import pytest
 
 from course_lib import exercises as course_exercises
 from course_lib import runtime
-from course_lib.exercises import cells, exercises, fresh_process, functions, grading, material, progress_file, values
+from course_lib.exercises import (
+    cells,
+    checking,
+    exercises,
+    fresh_process,
+    functions,
+    grading,
+    material,
+    progress_file,
+    sandbox,
+    values,
+)
 from course_lib.exercises.bundle import write_bundle
 from course_lib.exercises.definitions import definitions
+from course_lib.exercises.grade_tables import Grade, totals
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 HEAD = "def online_update(m, l, x):\n    "
@@ -73,12 +85,12 @@ def test_thirty_notebooks_and_none_is_lost(tmp_path) -> None:
     assert "memory" in words["greedy"] or "allocate" in words["greedy"]
     assert "not a notebook" in words["not a notebook"]
     assert "no exercise" in words["no exercise"]
-    assert sum(line.startswith("group ") for line in done.stdout.splitlines()) == 30
+    assert sum(line.startswith("group ") for line in done.stdout.splitlines()) == 30 + 3  # and the totals of each
 
 
 def test_a_notebook_that_takes_too_long_keeps_what_it_has(tmp_path) -> None:
     (tmp_path / "one.ipynb").write_text(notebook(KINDS["endless"]))
-    found = grading.grade(tmp_path, seconds=2.0)
+    found = grading.grade(tmp_path, seconds=2.0).grades
     assert [g.exercise for g in found] == [e.name for e in exercises().values() if e.lecture == "02"]
     assert found[0].status == "not attempted" or "took more than 2 seconds" in found[0].words
     assert any("took more than 2 seconds" in g.words for g in found)
@@ -177,7 +189,41 @@ def test_no_function_of_the_students_copy_is_an_answer(copy) -> None:
     assert found["passed"] == []
 
 
-# --- what grading stands on ---
+CLASSES = {
+    "passed": "from typing import NamedTuple\n\n\nclass Pair(NamedTuple):\n    m: float\n    l: float\n\n\n",
+    "failed": "from dataclasses import dataclass\n\n\n@dataclass\nclass Pair:\n    m: float\n    l: float\n\n\n",
+}
+
+
+@pytest.mark.parametrize("status", CLASSES)
+def test_a_class_of_the_notebook_is_judged_alike_by_both(status, tmp_path) -> None:
+    page = f"import math\nimport torch\n{CLASSES[status]}{HEAD}{RIGHT.replace('return new, ', 'return Pair(new, ')})"
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(x) for x in (page, "check(online_update)")])
+    (tmp_path / "02.ipynb").write_text(nbformat.writes(made))
+    found = {g.exercise: g for g in grading.grade(tmp_path).grades}["online_update"]
+    here = checking.check_exercise(
+        exercises()["online_update"], definitions([page], ["online_update"]).space["online_update"], keep=False
+    )
+    assert (found.status, here.status) == (status, status), (found, here)
+    assert status == "passed" or ("a Pair came back" in found.words and "a Pair came back" in repr(here))
+
+
+def test_an_exercise_counts_once_by_the_best_of_a_students_notebooks() -> None:
+    grades = [
+        Grade("ada", f"ada/{n}.ipynb", "f", status) for n, status in enumerate(("failed", "passed", "not attempted"))
+    ]
+    table = totals([*grades, Grade("ada", "ada/3.ipynb", "", "not graded"), Grade("bo", "bo.ipynb", "f", "missing")])
+    assert table.rows == [["ada", 1, 0, 0, 0, 1], ["bo", 0, 0, 0, 1, 0]]
+
+
+def test_as_root_without_a_way_nothing_is_run(tmp_path, monkeypatch) -> None:
+    (tmp_path / "02.ipynb").write_text(notebook(KINDS["right"]))
+    monkeypatch.setattr(sandbox.os, "getuid", lambda: 0)
+    with pytest.raises(sandbox.SandboxError, match="never as root"):
+        grading.grade(tmp_path, way="limits")
+
+
+# --- what the check on a GPU stands on ---
 
 
 def starts_another(path):

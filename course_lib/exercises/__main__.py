@@ -1,10 +1,17 @@
 """python -m course_lib.exercises write | grade FOLDER | student FOLDER"""
 
 import argparse
+import os
+import signal
 import sys
 from pathlib import Path
+from typing import NoReturn
 
-from course_lib.exercises import bundle, cells, grading
+from course_lib.exercises import bundle, cells, grade_tables, grading, isolation, sandbox
+
+GRADE = """Students' code is run where it sees no oracle, no solution and no other notebook: with bubblewrap in namespaces of its own,
+without a network. Where these are not to be had, root gives each notebook an account of its own; any other user limits what it takes, and
+the tables begin with what is weaker then. As root neither is optional."""
 
 
 def main() -> int:
@@ -17,11 +24,18 @@ def main() -> int:
         ("grade", "check a folder of students' notebooks"),
         ("student", "copy the course for students into FOLDER"),
     ):
-        commands.add_parser(name, help=words).add_argument("folder", type=Path, metavar="FOLDER")
+        command = commands.add_parser(name, help=words, description=GRADE if name == "grade" else words)
+        command.add_argument("folder", type=Path, metavar="FOLDER")
+        if name == "grade":
+            command.add_argument("--way", choices=sandbox.WAYS, help="one way alone; else the first that works")
+            command.add_argument("--seconds", type=float, default=grading.SECONDS, help="for a notebook (%(default)g)")
+            command.add_argument(
+                "--die-with-parent", action="store_true", help="end when the process that started this ends"
+            )
     options = parser.parse_args()
     try:
         return {"write": _write, "grade": _grade, "student": _student}[options.command](options)
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
 
@@ -33,12 +47,25 @@ def _write(options: argparse.Namespace) -> int:
 
 
 def _grade(options: argparse.Namespace) -> int:
-    grades = grading.grade(options.folder)
-    target = options.folder / "grades.csv"
-    grading.write_csv(grades, target)
-    print(grading.overview(grades))
-    print(f"each exercise of each notebook: {target}")
-    return 0
+    if options.die_with_parent:
+        isolation.prctl(isolation.DIE_WITH_PARENT, signal.SIGTERM)
+    os.environ["TRITON_INTERPRET"] = "1"  # known-wrong kernels are run here, too
+    signal.signal(signal.SIGTERM, _interrupt)
+    graded = grading.grade(options.folder, options.seconds, options.way)
+    for signal_ in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_, signal.SIG_IGN)  # the rest takes a moment
+    if graded.how:
+        print(f"{graded.how}\n")
+    paths = grade_tables.write(options.folder, graded.grades)
+    print(f"{grade_tables.overview(graded.grades)}\n\n{grade_tables.totals(graded.grades)}")
+    print(f"\neach exercise of each notebook: {paths[0]}; each student: {paths[1]}")
+    if not graded.whole:
+        print("interrupted: what was not graded has to be graded again", file=sys.stderr)
+    return 0 if graded.whole else 130
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _student(options: argparse.Namespace) -> int:

@@ -1,8 +1,11 @@
 """What an exercise is: a question, a stub, cases, an oracle, hints, and wrong answers with the name of their bug."""
 
+import ast
 import copy
 import difflib
+import functools
 import importlib
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -93,6 +96,17 @@ class Exercise:
         """Raises ModuleNotFoundError in a student's copy, which has none."""
         module = importlib.import_module(f"course_lib.exercises.solutions.{self.name}")
         return Solution(module.SOURCE, module.EXPLANATION)
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        """The stub's arguments."""
+        found = next(x for x in ast.parse(self.stub).body if isinstance(x, ast.FunctionDef) and x.name == self.name)
+        found.decorator_list, found.returns = [], None
+        for argument in (*found.args.args, *found.args.kwonlyargs):
+            argument.annotation = None
+        space: dict[str, Any] = {}
+        exec(compile(ast.Module([found], []), "<stub>", "exec"), space)
+        return inspect.signature(space[self.name])
 
     @property
     def cell(self) -> str:

@@ -1,24 +1,22 @@
 """check(function): runs the cases, says what fails in numbers, and names the bug if it is a known one."""
 
 import ast
-import contextlib
-import functools
 import html
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from course_lib.exercises import compiling, progress_file
+from course_lib.exercises.answering import first_settings, wrong_shape
 from course_lib.exercises.base import Case, Exercise
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.definitions import definitions
 from course_lib.exercises.diagnosis import diagnose
 from course_lib.exercises.differences import differs, text
 from course_lib.exercises.forked_process import Failure, Outcome
-from course_lib.exercises.functions import page_of, signature_of, source_of, untouched
-from course_lib.exercises.material import attempts, material
+from course_lib.exercises.functions import page_of, source_of, untouched
+from course_lib.exercises.material import Material, attempts, material
 from course_lib.exercises.values import printable
 
 LONGEST = 300  # characters of one argument in a message
@@ -72,32 +70,15 @@ def check_exercise(
     """The report on one attempt; ``keep`` writes it to the progress file. ``page``: the code of the page that defines the function."""
     if untouched(function):
         return Report(exercise.name, "not attempted")
-    with _first_settings():
-        report = _wrong_shape(exercise, function) or _judge(exercise, function)
+    with first_settings():
+        report = _shape(exercise, function) or _judge(exercise, function)
     if report.status == "passed" and exercise.compiles:
-        launches = [exercise.constants(case) for case in material(exercise).cases]
-        once = [launch for i, launch in enumerate(launches) if launch not in launches[:i]]
         page = page_of(function) if page is None else page
-        words = compiling.refusal(page, exercise.name, once, source_of(function))
-        if words:
-            failed = "right in Triton's interpreter, but not for a GPU"
-            report = report._replace(status="failed", failed=failed, details=tuple(words.splitlines()))
+        words = compiling.refusal(page, exercise.name, launches(exercise), source_of(function))
+        report = not_for_a_gpu(report, words)
     if keep:
         progress_file.save(exercise.name, report.status)
     return report
-
-
-@contextlib.contextmanager
-def _first_settings() -> Iterator[None]:
-    """PyTorch as it is before a page sets anything: so the graders find it, too."""
-    kind, device = torch.get_default_dtype(), torch.get_default_device()
-    elsewhere = torch.device("cpu") if device.type != "cpu" else contextlib.nullcontext()
-    torch.set_default_dtype(torch.float32)
-    try:
-        with elsewhere, torch.inference_mode(False), torch.enable_grad():
-            yield
-    finally:
-        torch.set_default_dtype(kind)
 
 
 def reports(sources: Sequence[str], names: Sequence[str], own: str = "") -> Iterator[Report]:
@@ -113,26 +94,23 @@ def reports(sources: Sequence[str], names: Sequence[str], own: str = "") -> Iter
             yield check_exercise(exercises()[name], space[name], keep=False, page=sources)
 
 
-def _wrong_shape(exercise: Exercise, function: Callable[..., Any]) -> Report | None:
-    """A report on a function that cannot be called as the check calls it."""
-    if exercise.compiles and inspect.getattr_static(function, "fn", None) is None:
-        return Report(exercise.name, "failed", (), "the decorator", ("keep the line @triton.jit above def",))
-    wanted = inspect.signature(_stub_function(exercise.stub, exercise.name))
-    mine = signature_of(function)
-    if mine is not None and list(wanted.parameters) != list(mine.parameters):
-        details = (f"its arguments are ({', '.join(mine.parameters)}); keep ({', '.join(wanted.parameters)})",)
-        return Report(exercise.name, "failed", (), "the signature", details)
-    return None
+def _shape(exercise: Exercise, function: Callable[..., Any]) -> Report | None:
+    refused = wrong_shape(exercise, function)
+    return refused and Report(exercise.name, "failed", (), refused[0], refused[1:])
 
 
 def _judge(exercise: Exercise, function: Callable[..., Any]) -> Report:
     known = material(exercise)
-    found = attempts(exercise, function, known.cases)
+    return judged(exercise, known, attempts(exercise, function, known.cases), lambda: source_of(function))
+
+
+def judged(exercise: Exercise, known: Material, found: Sequence[Outcome], source: Callable[[], str]) -> Report:
+    """The report on what became of each case; ``source``: of the function, asked for if it is a kernel that fails."""
     passed: list[str] = []
     for case, right, outcome in zip(known.cases, known.expected, found):
-        words = _complaint(exercise, case, right, outcome)
+        words = complaint(exercise, case, right, outcome)
         if words:
-            foreign = foreign_words(source_of(function)) if exercise.compiles else ()
+            foreign = foreign_words(source()) if exercise.compiles else ()
             return Report(
                 exercise.name,
                 "failed",
@@ -146,13 +124,25 @@ def _judge(exercise: Exercise, function: Callable[..., Any]) -> Report:
     return Report(exercise.name, "passed", tuple(dict.fromkeys(passed)), printed=_end(found[0].printed))
 
 
+def launches(exercise: Exercise) -> list[dict[str, str | int]]:
+    """What a kernel is compiled with: the constants of each case, each once."""
+    each = [exercise.constants(case) for case in material(exercise).cases]
+    return [launch for i, launch in enumerate(each) if launch not in each[:i]]
+
+
+def not_for_a_gpu(report: Report, words: str) -> Report:
+    """The report on a kernel that is right in the interpreter, with what the compiler says against it; '' for nothing."""
+    failed = "right in Triton's interpreter, but not for a GPU"
+    return report._replace(status="failed", failed=failed, details=tuple(words.splitlines())) if words else report
+
+
 def _end(printed: str) -> str:
     """The last of what was printed, with a sign that there was more."""
     text = printed.strip()
     return text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
 
 
-def _complaint(exercise: Exercise, case: Case, right: Any, outcome: Outcome) -> tuple[str, ...]:
+def complaint(exercise: Exercise, case: Case, right: Any, outcome: Outcome) -> tuple[str, ...]:
     """What is wrong with an outcome, in lines; () if nothing is."""
     if isinstance(outcome.result, Failure):
         return tuple(x for x in (outcome.result.words, outcome.result.line) if x)
@@ -183,7 +173,7 @@ def foreign_words(source: str) -> tuple[str, ...]:
 
 def shown(exercise: Exercise, case: Case) -> tuple[str, ...]:
     """The arguments of a case, short."""
-    names = exercise.arguments or tuple(inspect.signature(_stub_function(exercise.stub, exercise.name)).parameters)
+    names = exercise.arguments or tuple(exercise.signature.parameters)
     if len(names) != len(case.args):
         return ()
     blocks = [f"{name} = {value}" for name, value in exercise.constants(case).items() if name.startswith("BLOCK")]
@@ -195,16 +185,3 @@ def _value(value: Any) -> str:
     if isinstance(value, torch.Tensor) and value.numel() > 24:
         return f"a tensor of shape {list(value.shape)}, from {float(value.min()):.4g} to {float(value.max()):.4g}"
     return text(value)
-
-
-@functools.cache
-def _stub_function(stub: str, name: str) -> Callable[..., Any]:
-    """The stub's function without its decorators, for its signature."""
-    tree = ast.parse(stub)
-    found = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
-    found.decorator_list, found.returns = [], None
-    for argument in (*found.args.args, *found.args.kwonlyargs):
-        argument.annotation = None
-    space: dict[str, Any] = {}
-    exec(compile(ast.Module([found], []), "<stub>", "exec"), space)
-    return space[name]

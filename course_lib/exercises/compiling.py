@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from course_lib.exercises import isolation
-from course_lib.exercises.definitions import script
+from course_lib.exercises import isolation, values
+from course_lib.exercises.answering import kernel_page
 from course_lib.exercises.progress_file import ROOT
 
 SECONDS = 30.0
@@ -22,14 +22,25 @@ def refusal(page: Sequence[str], name: str, launches: Sequence[Mapping[str, str 
 
     A launch: the kernel's arguments with Triton's word for their type, or their value where they are constants. own: the source of the
     kernel that is meant, where the page has several. What cannot be compiled, or not in time, is refused: 'could not be compiled: …'.
+    Statements that could do more than a kernel needs are left out (``plain_kernels``).
     """
-    question = script(page, [name], own), name, json.dumps([dict(x) for x in launches])
-    if question not in _known:
+    text, left_out = kernel_page(page, name, own)
+    question = text, name, json.dumps([dict(x) for x in launches])
+    if question in _known:
+        words = _known[question]
+    else:
         words, final = _asked(*question)
-        if not final:
-            return words
-        _known[question] = words
-    return _known[question]
+        if final:
+            _known[question] = words
+    return f"{words}\n{left_out}" if words and left_out else words
+
+
+def verdict(said: str) -> str | None:
+    """What the compiler says of a kernel, of the text that it wrote; None where that has no end."""
+    try:
+        return values.printable(json.loads(said.splitlines()[-1])["refused"])
+    except (IndexError, ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def _asked(text: str, name: str, launches: str) -> tuple[str, bool]:
@@ -45,11 +56,10 @@ def _asked(text: str, name: str, launches: str) -> tuple[str, bool]:
         ended = f"the compiler did not end within {SECONDS:g} seconds; check it again"
         return f"could not be compiled: {ended if sent.ended.startswith('it took') else sent.ended}", False
     code, said, errors = sent.messages[0]
-    try:
-        return str(json.loads(said.splitlines()[-1])["refused"]), True
-    except (IndexError, ValueError, KeyError, TypeError):
-        last = errors.strip().splitlines()[-1:] or [f"the compiler ended with code {code}"]
-        return f"could not be compiled: {last[0]}", False
+    if (words := verdict(said)) is not None:
+        return words, True
+    last = errors.strip().splitlines()[-1:] or [f"the compiler ended with code {code}"]
+    return f"could not be compiled: {last[0]}", False
 
 
 def _places() -> list[str]:

@@ -60,15 +60,18 @@ def outcomes(function: Callable[..., Any], calls: Sequence[Callable[[], Any]], l
     ``function`` is the student's, for the line of an exception.
     """
     if not hasattr(os, "fork"):
-        return [Outcome.of(values.plain(outcome.as_data())) for outcome in _in_process(function, calls)]
-    sent = isolation.forked(lambda: (outcome.as_data() for outcome in _in_process(function, calls)), limit)
+        return [Outcome.of(values.plain(outcome.as_data())) for outcome in in_process(function, calls)]
+    sent = isolation.forked(lambda: (outcome.as_data() for outcome in in_process(function, calls)), limit)
+    return complete(sent, len(calls), limit)
+
+
+def complete(sent: isolation.Sent, calls: int, limit: float) -> list[Outcome]:
+    """The outcomes of so many calls; if there are fewer, the last one says why."""
     try:
-        found = [Outcome.of(message) for message in sent.messages[: len(calls)]]
+        found = [Outcome.of(message) for message in sent.messages[:calls]]
     except ValueError:
         found = []
-    if len(found) < len(calls):
-        found.append(Outcome(_missing(sent.ended, limit)))
-    return found
+    return found if len(found) == calls else [*found, Outcome(_missing(sent.ended, limit))]
 
 
 def _missing(ended: str, limit: float) -> Failure:
@@ -88,7 +91,8 @@ class _Tail(io.TextIOBase):
         return len(text)
 
 
-def _in_process(function: Callable[..., Any], calls: Sequence[Callable[[], Any]]) -> Iterator[Outcome]:
+def in_process(function: Callable[..., Any], calls: Sequence[Callable[[], Any]]) -> Iterator[Outcome]:
+    """The outcome of each call, in order, in this process; memory accesses of kernels are watched."""
     with watched_memory() as notes, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of a kernel's infinities in the interpreter
         for call in calls:

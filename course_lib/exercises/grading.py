@@ -1,77 +1,111 @@
-"""An instructor's overview: the exercises in a folder of students' notebooks, each notebook in a process of its own.
+"""An instructor's overview: the exercises in a folder of students' notebooks, each in a sandbox of its own.
 
-python -m course_lib.exercises grade FOLDER      # a table, and FOLDER/grades.csv
+python -m course_lib.exercises grade FOLDER      # two tables, and FOLDER/grades.csv and FOLDER/totals.csv
+
+Students' code is given the arguments of cases, and returns results (``sandbox``). What is right is known and judged here (``marking``).
 """
 
-import csv
+import contextlib
 import os
+import secrets
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import nbformat
-
-from course_lib.exercises import fresh_process
 from course_lib.exercises.base import Exercise
 from course_lib.exercises.catalogue import exercises
-from course_lib.exercises.checking import Report, reports
+from course_lib.exercises.checking import Report
+from course_lib.exercises.collected import Work, collected, read
+from course_lib.exercises.enclosure import SandboxError
+from course_lib.exercises.grade_tables import Grade
+from course_lib.exercises.marking import Clock, Marker
+from course_lib.exercises.sandbox import Sandbox
+from course_lib.exercises.talk import INTERRUPTED, LOST, WorkError
 from course_lib.instruments.measure import progress
-from course_lib.show.tables import Table
 
 SECONDS = 60.0  # for a notebook
 LONGEST = 300  # characters of a reason
 
 
-class Grade(NamedTuple):
-    """One exercise in one notebook. status: 'passed', 'failed', 'not attempted', 'missing' or 'not graded'; words: why."""
+class Graded(NamedTuple):
+    """All grades, in order; how: what a reader has to know of the way in which they came about; whole: whether it went to the end."""
 
-    notebook: str
-    exercise: str
-    status: str
-    words: str = ""
+    grades: list[Grade]
+    how: str = ""
+    whole: bool = True
 
 
-def grade(folder: Path, seconds: float = SECONDS) -> list[Grade]:
-    """Grades of all notebooks in a folder and below it, in order; each of the notebook's lecture's exercises gets one.
+def grade(folder: Path, seconds: float = SECONDS, way: str | None = None) -> Graded:
+    """Grades of all notebooks in a folder and below it; each of the notebook's lecture's exercises gets one.
 
-    The lecture is read off the exercises that a notebook checks, or off the first two digits of its name. A notebook that is none,
-    crashes, or takes more than ``seconds`` has 'not graded' for what is missing. Only the exercises' functions, and what these use,
-    are run. Raises ValueError for what is no folder, or holds no notebook.
+    The lecture is read off the exercises that a notebook checks, or off the first two digits of its name. What cannot be read, or takes
+    more than ``seconds``, has 'not graded' for what is missing; so has what is left when Ctrl+C ends this early. Only the exercises'
+    functions, and what these use, are run, ``way`` as in ``Sandbox``. To be called by the main thread. Raises ValueError for what is no
+    folder, or holds no notebook, SandboxError where students' code cannot be run in safety.
     """
-    if not folder.is_dir():
-        raise ValueError(f"folder is {str(folder)!r}; pass a folder of notebooks")
-    files = sorted(p for p in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
-    if not files:
-        raise ValueError(f"folder is {str(folder)!r}, which holds no notebook (*.ipynb)")
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        todo = [pool.submit(_graded, path, str(path.relative_to(folder)), seconds) for path in files]
-        return [grade for done in progress(todo, "notebooks") for grade in done.result()]
+    works = collected(folder)
+    todo: list[Future[list[Grade]]] = [Future() for _ in works]
+    how, whole = "", False
+    with contextlib.suppress(KeyboardInterrupt), Sandbox([folder], way) as box:
+        how = box.weaker
+        whole = _all(box, works, todo, _Notebooks(folder, Marker(box, secrets.token_hex(16)), seconds))
+    return Graded([g for work, done in zip(works, todo) for g in _grades(work, done)], how, whole)
 
 
-def _graded(path: Path, name: str, seconds: float) -> list[Grade]:
+def _all(box: Sandbox, works: Sequence[Work], todo: list[Future[list[Grade]]], notebooks: "_Notebooks") -> bool:
+    """Grade all, and once more, alone, those whose sandbox was gone, perhaps by another's doing; whether that went to the end."""
+    pool = ThreadPoolExecutor(os.cpu_count())
     try:
-        sources = _code(path)
-    except ValueError as error:
-        return [Grade(name, "", "not graded", str(error))]
-    wanted = _wanted(sources, path.name[:2])
-    if not wanted:
-        return [Grade(name, "", "not graded", "no exercise of the course is in it")]
-    messages, ended = fresh_process.sent(reports, sources, [e.name for e in wanted], seconds=seconds)
-    try:
-        short = [_short(Report.of(message)) for message in messages]
-    except ValueError as error:
-        short, ended = [], str(error)
-    found = {exercise: Grade(name, exercise, status, words[:LONGEST]) for exercise, status, words in short}
-    return [found.get(e.name, Grade(name, e.name, "not graded", ended)) for e in wanted]
+        todo[:] = [pool.submit(notebooks.grades, work) for work in works]
+        for done in progress(todo, "notebooks"):
+            done.result()
+        for i, work in enumerate(works):
+            if any(LOST in g.words for g in todo[i].result()):
+                if not box.alive:
+                    box.again()
+                todo[i] = Future()
+                todo[i].set_result(notebooks.grades(work))
+    except (KeyboardInterrupt, SandboxError):
+        return False
+    finally:
+        box.stopped.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+    return True
 
 
-def _code(path: Path) -> list[str]:
-    try:
-        notebook: Any = nbformat.read(path, as_version=4)
-        return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    except Exception as error:
-        raise ValueError(f"not a notebook: {type(error).__name__}") from None
+def _grades(work: Work, done: Future[list[Grade]]) -> list[Grade]:
+    finished = done.done() and not done.cancelled()
+    return done.result() if finished else [_not_graded(work, INTERRUPTED)]
+
+
+def _not_graded(work: Work, words: str, exercise: str = "") -> Grade:
+    return Grade(work.student, work.name, exercise, "not graded", words[:LONGEST])
+
+
+class _Notebooks(NamedTuple):
+    folder: Path
+    marker: Marker
+    seconds: float
+
+    def grades(self, work: Work) -> list[Grade]:
+        """Those of one notebook; never raises."""
+        try:
+            work = read(self.folder, work)
+            wanted = _wanted(work.cells or [], work.name.rpartition("/")[2][:2])
+            if work.cells is None or not wanted:
+                return [_not_graded(work, work.words or "no exercise of the course is in it")]
+            clock = Clock(self.seconds)
+            return [self._grade(work, exercise, work.cells, clock) for exercise in wanted]
+        except Exception as error:
+            return [_not_graded(work, f"the grader broke off: {type(error).__name__}: {error}")]
+
+    def _grade(self, work: Work, exercise: Exercise, cells: Sequence[str], clock: Clock) -> Grade:
+        try:
+            report = self.marker.report(exercise, cells, clock)
+        except (WorkError, SandboxError) as error:
+            return _not_graded(work, LOST if isinstance(error, SandboxError) else str(error), exercise.name)
+        return Grade(work.student, work.name, exercise.name, report.status, _reason(report)[:LONGEST])
 
 
 def _wanted(sources: Sequence[str], digits: str) -> list[Exercise]:
@@ -81,25 +115,6 @@ def _wanted(sources: Sequence[str], digits: str) -> list[Exercise]:
     return [e for e in known if e.lecture in lectures]
 
 
-def _short(report: Report) -> tuple[str, str, str]:
+def _reason(report: Report) -> str:
     known = report.diagnosis and f"what you get {report.diagnosis}"
-    return report.exercise, report.status, known or ": ".join(x for x in (report.failed, *report.details[-2:]) if x)
-
-
-def overview(grades: list[Grade]) -> Table:
-    """A row for each notebook: how many exercises passed, failed, were not attempted; and what could not be graded."""
-    rows = []
-    for name in dict.fromkeys(g.notebook for g in grades):
-        mine = [g for g in grades if g.notebook == name]
-        counts = [sum(g.status == status for g in mine) for status in ("passed", "failed", "not attempted")]
-        rest = [f"{g.exercise} {g.status}: {g.words}".strip() for g in mine if g.status in ("not graded", "missing")]
-        rows.append([name, *counts, "; ".join(rest)])
-    return Table(["notebook", "passed", "failed", "not attempted", "could not be graded"], rows)
-
-
-def write_csv(grades: list[Grade], path: Path) -> None:
-    """One line for each exercise of each notebook."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(Grade._fields)
-        writer.writerows(grades)
+    return known or ": ".join(x for x in (report.failed, *report.details[-2:]) if x)

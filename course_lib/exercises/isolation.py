@@ -24,11 +24,11 @@ from course_lib.exercises import values
 
 GIGABYTES = 4  # that a process may take on top of what the library does
 FILE = 256 << 20  # bytes of a file that it may write
-LONGEST = 128 << 20  # bytes of a message
-MOST = 512 << 20  # bytes of all messages
+LONGEST = 16 << 20  # bytes of a message
+MOST = 64 << 20  # bytes of all messages
 GRACE = 5.0  # seconds for a supervisor to end what there is
 _LIBC: Any = ctypes.CDLL(None) if os.name == "posix" else None
-_DIE_WITH_PARENT, _ADOPT = 1, 36  # of prctl
+DIE_WITH_PARENT, ADOPT = 1, 36  # of prctl
 
 
 class Sent(NamedTuple):
@@ -148,17 +148,17 @@ def supervise(work: Callable[[], None], *closed: int) -> NoReturn:
     for signal_ in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(signal_, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end_all)
-    _prctl(_ADOPT, 1)
-    _prctl(_DIE_WITH_PARENT, signal.SIGTERM)
+    prctl(ADOPT, 1)
+    prctl(DIE_WITH_PARENT, signal.SIGTERM)
     faulthandler.disable()  # a crash is reported by who asked
     _limit()
     worker = os.fork()
     if worker == 0:
         try:
-            _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+            prctl(DIE_WITH_PARENT, signal.SIGKILL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.setsid()
-            _quiet(closed)
+            quiet(closed)
             work()
             os._exit(0)
         finally:
@@ -170,7 +170,7 @@ def supervise(work: Callable[[], None], *closed: int) -> NoReturn:
         found, status = os.waitpid(-1, 0)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(worker, signal.SIGKILL)
-    _end_descendants()
+    end_descendants()
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         with contextlib.suppress(OSError, ValueError):
@@ -180,14 +180,14 @@ def supervise(work: Callable[[], None], *closed: int) -> NoReturn:
 
 
 def _end_all(*_: Any) -> NoReturn:
-    _end_descendants()
+    end_descendants()
     os._exit(0)
 
 
-def _quiet(kept: Collection[int]) -> None:
+def quiet(kept: Collection[int]) -> None:
     """No input, no output of its own, nothing that the caller has open (a kernel's sockets are shut down for both), one thread."""
     nowhere = os.open(os.devnull, os.O_RDWR)
-    listed = {int(name) for name in os.listdir("/dev/fd")} if os.path.isdir("/dev/fd") else set()
+    listed = {int(name) for name in os.listdir("/dev/fd")} if os.path.isdir("/dev/fd") else set(range(1024))
     for descriptor in {0, 1, 2} | listed - set(kept) - {nowhere}:
         with contextlib.suppress(OSError):  # that of the list itself
             os.fstat(descriptor)
@@ -211,12 +211,13 @@ def _limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _prctl(option: int, value: int) -> None:
+def prctl(option: int, value: int) -> None:
+    """Linux's call of that name; nothing elsewhere."""
     with contextlib.suppress(AttributeError):  # Linux has it
         _LIBC.prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
 
-def _end_descendants() -> None:
+def end_descendants() -> None:
     """Kill all processes below this one, until there are none."""
     end = time.monotonic() + GRACE / 2
     while (found := _descendants()) and time.monotonic() < end:

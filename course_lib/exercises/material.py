@@ -63,7 +63,7 @@ def _right(exercise: Exercise) -> dict[str, Any]:
 def _wrong(exercise: Exercise, cases: tuple[Case, ...]) -> dict[str, Any]:
     """All known-wrong answers in one process; each in its own if one ends it, or takes too long."""
     wrong = exercise.wrong
-    calls = [functools.partial(_run, exercise, f, case.fresh()) for f in wrong.values() for case in cases]
+    calls = [functools.partial(run_case, exercise, f, case.fresh()) for f in wrong.values() for case in cases]
     together = outcomes(_wrong, calls, LIMIT * len(wrong))
     found = [together[i * len(cases) : (i + 1) * len(cases)] for i in range(len(wrong))]
     if any(isinstance(x.result, Failure) and x.result.kind != "exception" for x in together[-1:]):
@@ -77,10 +77,10 @@ def _read_wrong(data: dict[str, Any]) -> dict[str, list[Outcome]]:
 
 def attempts(exercise: Exercise, function: Callable[..., Any], cases: tuple[Case, ...]) -> list[Outcome]:
     """What becomes of each case with a function; after one that ended the process, or took too long, none follow."""
-    return outcomes(function, [functools.partial(_run, exercise, function, case.fresh()) for case in cases])
+    return outcomes(function, [functools.partial(run_case, exercise, function, case.fresh()) for case in cases])
 
 
-def _run(exercise: Exercise, function: Callable[..., Any], case: Case) -> Any:
+def run_case(exercise: Exercise, function: Callable[..., Any], case: Case) -> Any:
     """The exercise's way to run a case, in which the library's own answers are not to be had."""
     answers = {pkgutil.resolve_name(name).__code__: name for name in exercise.answers}
 

@@ -2,6 +2,7 @@
 
 import bisect
 import math
+import random
 from collections.abc import Iterable
 
 from course_lib.exercises.base import Case
@@ -30,6 +31,15 @@ def cases() -> Iterable[Case]:
     for words, rest in (("one picosecond faster", -1), ("one picosecond slower", 1)):
         at = f"{words} at N = {length:,}"
         yield Case(at, ((call, 26_000), (call + 25_990 * length**2 + rest, 10)))
+
+
+def drawn(draw: random.Random) -> Iterable[Case]:
+    """Cases that no copy of the course holds: for grading."""
+    for _ in range(12):
+        length, old, new = draw.randint(1, 10_000), draw.randint(11, 90_000), draw.randint(1, 10)
+        call = draw.randint(0, 100_000)
+        later = call + (old - new) * length**2 + draw.choice((-1, 0, 1))
+        yield Case("any rungs", ((call, old), (later, new)) if draw.random() < 0.8 else ((later, new), (call, old)))
 
 
 def expected(old: tuple[int, int], new: tuple[int, int]) -> int | None:

@@ -32,6 +32,14 @@ def cases() -> Iterable[Case]:
         yield Case("blocks of 1,001", (n_keys, 1001))
 
 
+def drawn(draw: random.Random) -> Iterable[Case]:
+    """Cases that no copy of the course holds: for grading."""
+    for size in (4, 30, 1000):
+        for _ in range(12):
+            block_n = draw.randint(1, size)
+            yield Case("any sizes", (draw.randint(1, 2 * block_n), block_n))
+
+
 def expected(n_keys: int, block_n: int) -> bool:
     """Tried out, in float64: Lite and attention on random scores and values."""
     generator = torch.Generator().manual_seed(0)

@@ -1,5 +1,6 @@
 """Lecture 11: what setmaxnreg is checked by."""
 
+import random
 from collections.abc import Iterable
 
 from course_lib.exercises.base import Case
@@ -17,6 +18,12 @@ def cases() -> Iterable[Case]:
     yield Case("four consumers: 512 / 5 is no whole number", (4, 24))
     yield Case("five consumers", (5, 32))
     yield Case("seven consumers, 1,024 threads", (7, 40))
+
+
+def drawn(draw: random.Random) -> Iterable[Case]:
+    """Cases that no copy of the course holds: for grading."""
+    for _ in range(10):
+        yield Case("any numbers", (draw.randint(1, 7), 8 * draw.randint(3, 7)))
 
 
 def expected(consumers: int, producer: int) -> int:

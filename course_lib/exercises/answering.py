@@ -1,0 +1,101 @@
+"""What runs a student's code in the sandbox: a page and arguments go in, what the functions return comes out. It judges nothing.
+
+What it says before the page's own code runs can be believed; all that it says afterwards may have been made up by that code.
+"""
+
+import contextlib
+import functools
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+
+from course_lib.exercises import forked_process, values
+from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.catalogue import exercises
+from course_lib.exercises.definitions import definitions, script
+from course_lib.exercises.functions import signature_of, source_of, untouched
+from course_lib.exercises.material import run_case
+
+KERNEL = "kernel.py"
+
+
+def answers(question: dict[str, Any]) -> Iterator[Any]:
+    """question: 'exercise', 'page' (code cells), 'cases' (plain data of each). Yields
+
+    'ready'; of a kernel's exercise the part of the page that is run, and of what is left out the first line; how the definition went,
+    (kind, words …) with 'missing', 'not attempted', 'refused' or 'defined'; and of a function that is defined the outcome of each case.
+    """
+    exercise, page = exercises()[question["exercise"]], question["page"]
+    cases = [Case(*case) for case in values.decode(question["cases"])]
+    yield "ready"
+    left_out = ""
+    if exercise.compiles:
+        text, left_out = kernel_page(page, exercise.name)
+        page = ["from course_lib.kernels import tl, triton", text]
+        yield text, left_out
+    space, errors = definitions(page, [exercise.name])
+    function = space.get(exercise.name)
+    if exercise.name in errors or not callable(function):
+        yield "missing", errors.get(exercise.name) or left_out or "no cell defines it"
+    elif untouched(function):
+        yield ("not attempted",)
+    else:
+        with first_settings():
+            if refused := wrong_shape(exercise, function):
+                yield "refused", *refused
+                return
+            yield "defined", source_of(function)[:100_000]
+            calls = [functools.partial(run_case, exercise, function, case) for case in cases]
+            yield from (outcome.as_data() for outcome in forked_process.in_process(function, calls))
+
+
+def kernel_page(page: Sequence[str], name: str, own: str = "") -> tuple[str, str]:
+    """Of a page with a kernel the text that is compiled, without Triton's names, and the first line that is left out."""
+    from course_lib.exercises.plain_kernels import plain  # chooses the mode
+
+    try:
+        text, left_out = plain(script(page, [name], own))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return "", f"{type(error).__name__}: {error}"
+    return text, left_out and f"left out: {left_out}"
+
+
+def compiled(question: dict[str, Any], answer: int) -> NoReturn:
+    """Become the compiler of question 'text', 'name' and 'launches', which writes to the file descriptor ``answer``."""
+    Path(KERNEL).write_text(question["text"], encoding="utf-8")
+    os.dup2(answer, 1)
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    command = [sys.executable, str(Path(__file__).with_name("compile_kernel.py")), KERNEL]
+    os.execve(sys.executable, [*command, question["name"], json.dumps(question["launches"])], environment)
+
+
+@contextlib.contextmanager
+def first_settings() -> Iterator[None]:
+    """PyTorch as it is before a page sets anything."""
+    kind, device = torch.get_default_dtype(), torch.get_default_device()
+    elsewhere = torch.device("cpu") if device.type != "cpu" else contextlib.nullcontext()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with elsewhere, torch.inference_mode(False), torch.enable_grad():
+            yield
+    finally:
+        torch.set_default_dtype(kind)
+
+
+def wrong_shape(exercise: Exercise, function: Callable[..., Any]) -> tuple[str, str] | None:
+    """What is wrong with a function that cannot be called as the check calls it, and what to do."""
+    if exercise.compiles and inspect.getattr_static(function, "fn", None) is None:
+        return "the decorator", "keep the line @triton.jit above def"
+    wanted, mine = exercise.signature, signature_of(function)
+    if mine is not None and list(wanted.parameters) != list(mine.parameters):
+        return (
+            "the signature",
+            f"its arguments are ({', '.join(mine.parameters)}); keep ({', '.join(wanted.parameters)})",
+        )
+    return None

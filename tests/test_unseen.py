@@ -1,0 +1,48 @@
+"""The cases that grading draws: no right answer fails them, and no table of the known ones passes."""
+
+import functools
+import importlib
+from pathlib import Path
+
+import pytest
+
+from course_lib import runtime
+from course_lib.exercises import exercises, forked_process
+from course_lib.exercises.definitions import definitions
+from course_lib.exercises.differences import differs
+from course_lib.exercises.material import material, run_case
+from course_lib.exercises.unseen import unseen
+
+pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
+PAGE = "import math\nimport torch\nfrom course_lib.kernels import tl, triton"
+ANSWERS = Path(__file__).parent / "answers"
+
+
+def right_answers(name):
+    yield definitions([PAGE, exercises()[name].solution.source], [name]).space[name]
+    if (ANSWERS / f"{name}.py").exists():
+        given = vars(importlib.import_module(f"answers.{name}"))
+        yield from (function for key, function in given.items() if key.startswith("right_"))
+
+
+@pytest.mark.parametrize("name", exercises())
+def test_right_answers_are_right_in_every_drawing(name) -> None:
+    exercise, known = exercises()[name], material(exercises()[name])
+    for seed in ("1", "2"):
+        drawn = unseen(exercise, seed)
+        assert len(drawn.cases) >= 3
+        assert any(repr(case.args) not in map(repr, (c.args for c in known.cases)) for case in drawn.cases)
+        for function in right_answers(name):
+            calls = [functools.partial(run_case, exercise, function, case.fresh()) for case in drawn.cases]
+            found = forked_process.outcomes(function, calls, 60.0)
+            assert not isinstance(found[-1].result, forked_process.Failure), found[-1]
+            for case, right, outcome in zip(drawn.cases, drawn.expected, found):
+                words = differs(outcome.result, right, exercise.tolerance) or exercise.remark(case, outcome.result)
+                assert not words, (case, words)
+
+
+@pytest.mark.parametrize("name", exercises())
+def test_each_grading_draws_its_own(name) -> None:
+    one, same, other = (repr(unseen(exercises()[name], seed).cases) for seed in ("1", "1", "2"))
+    assert one == same
+    assert one != other
