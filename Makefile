@@ -30,7 +30,7 @@ endif
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
 # Two workers: each computes on one core. Threads that wait for one another on a busy machine made some cells twenty times slower.
 TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadgroup -q
-NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
+NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=300 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
 
 .PHONY: help
 help:  ## list the targets
