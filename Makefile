@@ -30,7 +30,7 @@ endif
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
 # Two workers: each computes on one core. Threads that wait for one another on a busy machine made some cells twenty times slower.
 TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadgroup -q
-NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
+NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=300 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
 
 .PHONY: help
 help:  ## list the targets
@@ -120,9 +120,10 @@ notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 
 	@$(PYTHON) -m course_lib.publish.notebooks $(if $(FRESH),--fresh)
 
 .PHONY: picture
-picture: $(READY)  ## redraw the map of the course (README) and that of the modules and their imports (CONTRIBUTING)
+picture: $(READY)  ## redraw the map of the course and the moving tiles (README), and the map of the modules and their imports (CONTRIBUTING)
 	@$(PYTHON) -m course_lib.publish.course_map
 	@$(PYTHON) -m course_lib.publish.module_map
+	@$(PYTHON) -m course_lib.publish.moving_picture
 
 HUB := $(dir $(READY)).hub-ready
 $(HUB): $(READY) deploy/package-lock.json

@@ -31,7 +31,7 @@ def attention(
 
     q [B, H, Nq, D], k and v [B, Hk, Nk, D] -> [B, H, Nq, D] in q's dtype: float32 or float16 (bfloat16 on a GPU), any
     strides with a contiguous last dimension, D up to 256. H is a multiple of Hk: consecutive heads of q share one of k and v.
-    ``scale`` is 1/√D unless given, at most 2^64 in magnitude: so scores of finite halves are finite, and those of bfloat16 and
+    ``scale`` is 1/√D unless given, at most 2^64 in magnitude: so scores of finite float16 are finite, and those of bfloat16 and
     float32 while q kᵀ stays below 2^63. ``softcap`` replaces a score x by softcap · tanh(x / softcap). ``causal`` lets query i see
     the keys j <= i + causal_offset; 0 aligns the first query with the first key, as torch's is_causal does, Nk - Nq the last
     with the last. A query that sees no key gets 0, L = -inf and no gradient. float32 is multiplied in TF32 if

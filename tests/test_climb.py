@@ -51,6 +51,12 @@ def test_the_stairs_are_drawn_at_every_shape_and_name_the_rung_that_attention_la
     assert climb.best(*cell)[0].name in words
 
 
+def test_a_step_that_does_nothing_is_up_in_about_half_of_ten_cells() -> None:
+    up = {row[0]: row[-2:] for row in climb.ten_cells().rows}
+    assert up["tuned"] == [4, 8]
+    assert up["overlap"] == [2, 10]
+
+
 def test_a_gain_that_one_kernel_timed_twice_has_too_is_marked() -> None:
     ax = Figure().subplots()
     climb.stairs(ax, 128, "none", 4096)

@@ -22,7 +22,7 @@ def test_hopper_uses_wgmma_and_ampere_uses_mma() -> None:
     hopper, ampere = inspect(flash_online, M, M, M, arch=90), inspect(flash_online, M, M, M, arch=80)
     assert (hopper.wgmma > 0, hopper.mma) == (True, 0)
     assert (ampere.mma > 0, ampere.wgmma) == (True, 0)
-    # Q, K and V tiles of 64×64 halves in flight: at least three, and all of them fit everywhere.
+    # Q, K and V tiles of 64×64 fp16 numbers in flight: at least three, and all of them fit everywhere.
     for report in (hopper, ampere):
         assert report.shared_bytes >= 3 * 64 * 64 * 2
         assert report.spilled_bytes == 0

@@ -5,6 +5,7 @@ import re
 from typing import NamedTuple
 
 import pytest
+from matplotlib.figure import Figure
 
 from course_lib import figures
 from course_lib.figures import loop_orders, records
@@ -43,3 +44,18 @@ def test_bounds_are_those_that_the_page_derives_and_no_step_passes_its_own(heads
     gains = loop_orders.gains(heads, n)
     assert [gain.bound for gain in gains] == pytest.approx(bounds, rel=1e-3)
     assert all(gain.measured < gain.bound for gain in gains)
+
+
+def test_an_eager_call_takes_as_long_as_the_slower_of_host_and_gpu_and_a_replayed_one_as_the_gpu() -> None:
+    words = [figures.launches(Figure().subplots(), *us) for us in ((4, 40), (400, 40))]
+    assert words == [
+        "one of many calls: 40 µs eager, 4 µs replayed",
+        "one of many calls: 400 µs eager, 400 µs replayed",
+    ]
+    with pytest.raises(ValueError, match="launch_us is 0"):
+        figures.launches(Figure().subplots(), 4, 0)
+
+
+def test_scores_cross_dram_six_times_in_standard_attention() -> None:
+    crossings = [round(float(row[1])) for row in figures.standard_kernels().rows]
+    assert crossings == [1, 2, 2, 1]

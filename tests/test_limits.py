@@ -123,9 +123,6 @@ BAD = {
     "groups": (
         lambda: plots.grouped_bars(ax(), ["x"], {"a": [1, 2]}, "", ""), ValueError, r"series\['a'\] has 2 entries"),
     "spans": (lambda: plots.timeline(ax(), [], 0.0), ValueError, "spans has 0 entries"),
-    "levels": (
-        lambda: plots.levels(ax(), {"a": [1] * 5}, {"a": 1}, list("abcde"), ""), ValueError, "names has 5 entries",
-    ),
     "no traffic": (lambda: plots.traffic_bars(ax(), {"a": 3}), TypeError, r"traffics\['a'\] is 3 .int."),
     "intensity": (lambda: plots.roofline(ax(), GPU, "fp16", {"a": 0}), ValueError, r"points\[0\] is 0"),
     "no trace": (lambda: plots.trace(ax(), Memory()), ValueError, "memory has 0 loads and stores"),

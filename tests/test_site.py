@@ -6,10 +6,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from PIL import Image
 
 from course_lib import data
 from course_lib.exercises import exercises
-from course_lib.publish import book, decks, imports, ledger, notebooks, pictures, slides, web
+from course_lib.publish import book, decks, imports, ledger, moving_picture, notebooks, pictures, slides, web
 
 pytestmark = pytest.mark.browser
 LECTURES = {path.name[:2]: path for path in notebooks.lectures()}
@@ -23,9 +24,6 @@ SLIDES = """() => Reveal.getSlides().map(slide => {
 SERIOUS = """() => axe.run({ preload: false, resultTypes: ["violations"] }).then(found => found.violations
   .filter(one => ["serious", "critical"].includes(one.impact))
   .map(one => one.id + ": " + one.nodes.map(node => node.html.slice(0, 120)).slice(0, 3).join(" … ")))"""
-
-
-BOOK = pytest.mark.xdist_group("book")  # one build for all of these
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +92,6 @@ def test_a_deck_alone_with_fonts_formulas_and_a_clickable_picture(assets, open_f
 PAGES = ("index", "lecture", "reference")
 
 
-@BOOK
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_on_a_screen_on_a_phone_in_the_dark_and_on_paper(site, open_file, name) -> None:
     lecture = with_picture().stem
@@ -122,7 +119,6 @@ def test_a_page_on_a_screen_on_a_phone_in_the_dark_and_on_paper(site, open_file,
     assert page.locator("h1:visible").count() == 1
 
 
-@BOOK
 def test_search_and_next_lead_through_the_course(site, open_file) -> None:
     page = open_file(site / "search.html")
     page.goto((site / "search.html").as_uri() + "?q=logsumexp")
@@ -145,7 +141,6 @@ def test_search_and_next_lead_through_the_course(site, open_file) -> None:
     assert {"glossary", "reference", "claims", "docs/teaching"} <= set(walked)
 
 
-@BOOK
 def test_no_page_has_a_serious_barrier(site, open_file) -> None:
     for name in ("index", with_picture().stem, "glossary", "claims", "search"):
         page = open_file(site / f"{name}.html")
@@ -157,7 +152,6 @@ def test_no_page_has_a_serious_barrier(site, open_file) -> None:
         page.close()
 
 
-@BOOK
 def test_a_lecture_in_the_book_has_live_pictures_links_and_no_notes(site, open_file) -> None:
     page = open_file(site / f"{LECTURES['03'].stem}.html")
     typeset(page)
@@ -182,12 +176,11 @@ def test_terms_and_lectures_are_linked_once_and_outside_of_code_and_formulas() -
 
 
 def test_a_term_is_defined_where_it_is_set_off_first_and_by_none_if_no_lecture_has_it() -> None:
-    assert book.defining("online softmax") == LECTURES["02"]
-    assert book.defining("no such term") is None
-    assert sum(book.defining(term) is not None for term in book.glossary()) > 40
+    found = book.defining(["online softmax", "backward pass", "no such term"])
+    assert found == {"online softmax": LECTURES["02"], "backward pass": LECTURES["07"]}
+    assert len(book.defining(book.glossary())) > 40
 
 
-@BOOK
 def test_the_reference_has_what_lectures_import(site) -> None:
     text = (site / "reference.html").read_text(encoding="utf-8")
     used = imports.used(notebooks.lectures())
@@ -203,7 +196,6 @@ def test_the_reference_has_what_lectures_import(site) -> None:
         assert f'id="{name}"' in text
 
 
-@BOOK
 def test_the_front_page_tells_the_peak_of_the_record(site) -> None:
     peak = max(r["tflops"] for r in data.measured(*book.PEAK).rows if r["algorithm"] == "attention()")
     assert f"{peak:.0f} TFLOP/s" in (site / "index.html").read_text(encoding="utf-8")
@@ -253,3 +245,10 @@ def test_without_the_packages_the_message_says_how_to_get_them(monkeypatch, tmp_
     monkeypatch.setattr(web, "MODULES", tmp_path / "nothing")
     with pytest.raises(FileNotFoundError, match=r"run python -m course_lib\.publish\.web"):
         web.copy_assets(tmp_path)
+
+
+def test_the_readme_has_a_picture_that_moves_and_loads_fast() -> None:
+    with Image.open(moving_picture.PATH) as film:
+        assert film.n_frames > 20
+    assert moving_picture.PATH.stat().st_size < 300_000
+    assert f"]({moving_picture.PATH.relative_to(book.ROOT)})" in (book.ROOT / "README.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ class Run(NamedTuple):
 
 
 def wide(x: torch.Tensor) -> torch.dtype:
-    """The dtype in which kernels accumulate: float32 for halves."""
+    """The dtype in which kernels accumulate: float32 for 16-bit numbers."""
     return torch.promote_types(x.dtype, torch.float32)
 
 

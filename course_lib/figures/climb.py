@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -10,7 +11,18 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from course_lib import data
-from course_lib.figures.climb_records import BLOCKS, COUNTERS, LADDER, expected, noise, rate, shares, swept, timed
+from course_lib.figures.climb_records import (
+    BLOCKS,
+    COUNTERS,
+    LADDER,
+    expected,
+    gains,
+    noise,
+    rate,
+    shares,
+    swept,
+    timed,
+)
 from course_lib.figures.records import label
 from course_lib.instruments import assembly
 from course_lib.instruments.compiled import Compiled, inspect_all
@@ -192,6 +204,17 @@ def order() -> Table:
     lines = [["overlap", "PTX", found["overlap"]["PTX"]]]
     lines += [[name, "machine code", order["machine code"]] for name, order in found.items()]
     return Table(["kernel", "in", "in the loop over blocks of keys"], lines)
+
+
+def ten_cells() -> Table:
+    """Each rung over the one before, N from 1,024 on: from the least gain to the most, and in how many of ten cells it is up."""
+    lines = []
+    for above, name in pairwise(RUNGS):
+        found = {(d, causal): gains(name, above, d, causal) for d in (64, 128) for causal in (False, True)}
+        up = [sum(gain > 1 for causal in (False, True) for gain in found[d, causal]) for d in (64, 128)]
+        lines.append([SHOWN.get(name, name), *(f"{min(part):.2f} to {max(part):.2f}" for part in found.values()), *up])
+    heads = ["step", "d = 64", "64, causal", "d = 128", "128, causal", "d = 64: up in ten", "d = 128: up in ten"]
+    return Table(heads, lines)
 
 
 def lost() -> style.Picture:

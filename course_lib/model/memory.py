@@ -237,7 +237,7 @@ class Memory:
     # --- work ---
 
     def matmul(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """a [m, k] @ b [k, n], counted as 2·m·n·k operations; halves are summed in fp32, as tensor cores do."""
+        """a [m, k] @ b [k, n], counted as 2·m·n·k operations; 16-bit numbers are summed in fp32, as tensor cores do."""
         for name, x in (("a", a), ("b", b)):
             if _tile(name, x).dim() != 2:
                 raise ValueError(f"{name} has shape {list(x.shape)}; pass a [m, k] and b [k, n]")

@@ -1,7 +1,6 @@
 """Figures, drawn by pure functions (ax, data) -> ax, one colour for each algorithm and tensor, units on every axis."""
 
 from course_lib.plots.cost import (
-    levels,
     memory_levels,
     roofline,
     score_size,
@@ -14,11 +13,10 @@ from course_lib.plots.ladder import ladder_lines
 from course_lib.plots.low_precision import butterfly, error_bands, kept, row_bars, share_bars, ways
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
 from course_lib.plots.softmax import key_blocks, online_step
-from course_lib.plots.speed import chain, curves, grouped_bars, lines, time_bars, timeline
+from course_lib.plots.speed import curves, grouped_bars, lines, time_bars, timeline
 
 __all__ = [
     "butterfly",
-    "chain",
     "curves",
     "error_bands",
     "format_bars",
@@ -27,7 +25,6 @@ __all__ = [
     "kept",
     "key_blocks",
     "ladder_lines",
-    "levels",
     "lines",
     "matrix_shapes",
     "memory_levels",

@@ -16,10 +16,7 @@ from course_lib.show.style import (
     BLUE,
     GREEN,
     MARKER,
-    ORANGE,
     RED,
-    SKY,
-    bar_places,
     bytes_text,
     colour,
     kind_label,
@@ -198,31 +195,3 @@ def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic], kind: str = "model")
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=11)
     kind_label(ax, kind)
     return ", ".join(f"{name}: {bytes_text(t.total_bytes)}" for name, t in traffics.items())
-
-
-def levels(
-    ax: Axes, measured: Mapping[str, Sequence[float]], model: Mapping[str, float], names: Sequence[str], kind: str
-) -> Axes:
-    """Bytes of each algorithm at each level of the memory (``names``), as bars, and the model's bytes as a mark on each.
-
-    Raises TypeError or ValueError unless each algorithm of ``measured`` has one number above 0 for each of the 1 to 4 names, and
-    ``model`` one for each algorithm.
-    """
-    for i, name in enumerate(checks.several("names", names, most=4)):
-        checks.text(f"names[{i}]", name)
-    for name, row in checks.entries("measured", measured, most=100).items():
-        checks.floats(f"measured[{name!r}]", row, length=len(names), above=0)
-    checks.floats("model", list(checks.entries("model", model).values()), length=len(measured), above=0)
-    for i, (name, (at, width)) in enumerate(zip(names, bar_places(len(measured), len(names)), strict=True)):
-        shade = (RED, ORANGE, SKY, GREEN)[i]
-        ax.bar(at, [row[i] / 1e9 for row in measured.values()], width, color=shade, label=name)
-    for x, bytes_ in enumerate(model.values()):
-        ax.plot([x - 0.42, x + 0.42], [bytes_ / 1e9] * 2, color=BLACK, lw=2.5, label=None if x else "model")
-    ax.set_xticks(range(len(measured)), list(measured))
-    ax.set(yscale="log", ylabel="GB read")
-    ax.grid(False, axis="x")
-    ax.legend(loc="upper right", ncols=5, fontsize=11, bbox_to_anchor=(1, 1.02))
-    low, high = ax.get_ylim()
-    ax.set_ylim(low, high * 4)
-    kind_label(ax, kind)
-    return ax

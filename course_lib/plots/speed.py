@@ -1,6 +1,5 @@
 """Times, errors and rates: lines and bars for each algorithm."""
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 
 from course_lib import checks
 from course_lib.model.pipeline import MOST_WORK, TENSOR, Span
-from course_lib.show.style import MARKER, WORK, bar_places, colour, kind_label, seconds_text
+from course_lib.show.style import MARKER, WORK, bar_places, colour, kind_label
 
 
 def lines(
@@ -77,27 +76,6 @@ def time_bars(ax: Axes, milliseconds: Mapping[str, float], kind: str) -> str:
     ax.grid(False, axis="y")
     kind_label(ax, kind)
     return "speed, as multiples of the first: " + ", ".join(f"{n} {first / ms:.2f}" for n, ms in milliseconds.items())
-
-
-def chain(ax: Axes, seconds: Mapping[str, float], causes: Sequence[str], kind: str) -> str:
-    """One bar for each version, each with what changed from the one above and the factor gained; returns the factors."""
-    times = checks.floats("seconds", list(checks.entries("seconds", seconds, most=100).values()), above=0)
-    names = list(seconds)
-    for i, cause in enumerate(checks.several("causes", causes, length=len(names) - 1)):
-        checks.text(f"causes[{i}]", cause)
-    gains = [""] + [f"{before / after:.2f}×" for before, after in itertools.pairwise(times)]
-    for y, (name, time) in enumerate(seconds.items()):
-        ax.barh(y, time * 1e3, color=colour(name), height=0.62, alpha=0.6 if "," in name else 1)
-        change = f"   {gains[y]} by {causes[y - 1]}" if y else ""
-        ax.text(time * 1e3, y, f" {seconds_text(time)}{change}", va="center", fontsize=12)
-    ax.set_yticks(range(len(names)), names)
-    ax.invert_yaxis()
-    ax.set(xscale="log", xlabel="milliseconds", xlim=(min(times) * 1e3 / 3, max(times) * 1e3 * 8))
-    ax.grid(False, axis="y")
-    kind_label(ax, kind)
-    return f"in all {times[0] / times[-1]:.0f} times: " + ", ".join(
-        f"{g} by {c}" for g, c in zip(gains[1:], causes, strict=True)
-    )
 
 
 def timeline(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +40,18 @@ def _spelled(term: str) -> str:
     return rf"(?<![\w-]){re.escape(term)}s?(?![\w-])"
 
 
-def defining(term: str) -> Path | None:
-    """The first lecture that sets the term in italics or bold, else the first that has it; None if no lecture has."""
-    texts = {path: notebooks.prose(path) for path in notebooks.lectures()}
-    for pattern in (rf"\*{_spelled(term)}", _spelled(term)):
-        for path, text in texts.items():
-            if re.search(pattern, text, re.IGNORECASE):
-                return path
-    return None
+def defining(terms: Iterable[str]) -> dict[str, Path]:
+    """By term, the lecture of this title, else the first that sets it in italics or bold, else that has it; no entry if none has."""
+    texts, found = {path: notebooks.prose(path) for path in notebooks.lectures()}, {}
+    for term in terms:
+        spelled = _spelled(term)
+        ways = [
+            re.compile(way, re.IGNORECASE | re.MULTILINE)
+            for way in (rf"^# \d\d · (The )?{spelled}$", rf"\*{spelled}", spelled)
+        ]
+        if lecture := next((path for way in ways for path, text in texts.items() if way.search(text)), None):
+            found[term] = lecture
+    return found
 
 
 def linked(text: str, todo: list[str]) -> str:
@@ -107,7 +112,7 @@ def facts() -> dict[str, Any]:
         "peak": max((row for row in record.rows if row["algorithm"] == "attention()"), key=lambda row: row["tflops"]),
         "modules": imports.used(lectures),
         "claims": [(data.claims()[entry.id], entry, notebooks.about(entry.lecture)) for entry in ledger.entries()],
-        "glossary": [(term, words, front(path)) for term, words in glossary().items() if (path := defining(term))],
+        "glossary": [(term, glossary()[term], front(path)) for term, path in defining(glossary()).items()],
     }
 
 

@@ -44,7 +44,7 @@ def expected(o: torch.Tensor, do: torch.Tensor, p: torch.Tensor, dp: torch.Tenso
 
 
 def _row_dot(o, do, p, dp, bug):
-    products = (o * do).float() if bug == "halves" else o.float() * do.float()
+    products = (o * do).float() if bug == "16 bits" else o.float() * do.float()
     D = products.sum(dim=0) if bug == "over queries" else products.sum(dim=1)
     if bug == "block":
         D = (p * dp).sum(dim=1)
@@ -62,7 +62,7 @@ WRONG = variants(
         "if D is summed over the queries instead of along each row": "over queries",
         "if D is subtracted along the keys: D[:, None] gives each row its own number": "along keys",
         "if D is a mean: it is a sum over the d entries of a row": "mean",
-        "if halves are multiplied or summed as halves: all is rounded, and ∞ beyond 65,504": "halves",
+        "if 16-bit numbers are multiplied or summed in 16 bits: all is rounded, and ∞ beyond 65,504": "16 bits",
         "if D is subtracted after the product, P ∘ dP − D: P multiplies both": "after",
         "if dS is dP − D: the factor P is missing": "no P",
         "if dS has the other sign: it is P ∘ (dP − D)": "sign",

@@ -41,8 +41,8 @@ EXERCISE = Exercise(
     remark=remark,
     hints=(
         "A sum over the block's keys is only a part of D. Which sum over c, the d entries of a row, gives all of it?",
-        "Σ_j P_ij dP_ij = Σ_j P_ij Σ_c dO_ic V_jc = Σ_c dO_ic (Σ_j P_ij V_jc). The bracket is O_ic. Convert halves "
-        "to float32 first.",
+        "Σ_j P_ij dP_ij = Σ_j P_ij Σ_c dO_ic V_jc = Σ_c dO_ic (Σ_j P_ij V_jc). The bracket is O_ic. Convert 16-bit "
+        "numbers to float32 first.",
         "D = (o.float() * do.float()).sum(dim=1). In dS, D[:, None] gives each row its own D.",
     ),
 )
