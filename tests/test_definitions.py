@@ -57,12 +57,32 @@ CONSTANTS = "TABLE = [0]\nCONFIG = {'b': 0}"
             2,
         ),
         (["class C: pass\nc = C()\nc.x = 2\nc.y, c.z = 3, 4", "def f(x):\n    return c.x + c.y"], 5),
+        ([CONSTANTS, "def fill(t):\n    for i in range(3):\n        t.append(i)\nfill(TABLE)", SIZES], 2),
+        ([CONSTANTS, "def outer(t):\n    inner(t)\ndef inner(t):\n    t += [4]\n    t[0] = 1\nouter(TABLE)", SIZES], 4),
+        ([CONSTANTS, "def both():\n    CONFIG['b'] = 9\nboth()", SIZES], 9),
+        (["def once():\n    global N\n    N = 4\nonce()", "def f(x):\n    return N"], 4),
         (
             [
-                "import torch\nW = torch.ones(2)\nW.mul_(4)",
+                "ROWS = [[0], [0]]\nrow = ROWS[1]\nrow.append(3)\nfor one in ROWS:\n    one.append(5)",
+                "def f(x):\n    return ROWS[1][1] + ROWS[0][1]",
+            ],
+            8,
+        ),
+        ([CONSTANTS, "import random\nTABLE[:] = [3, 3]\nrandom.shuffle(TABLE)\nsetattr(CONFIG, 'x', 0)", SIZES], 3),
+        (
+            [
+                "import torch\nW = torch.ones(2)\nW.mul_(3)\ntorch.nn.init.constant_(W, 4)",
                 "def f(x):\n    return int(W[0])",
             ],
             4,
+        ),
+        (
+            [
+                "REGISTER = []\ndef add(g):\n    REGISTER.append(g)\n    return g",
+                "@add\ndef g(): return 6",
+                "def f(x):\n    return REGISTER[-1]()",
+            ],
+            6,
         ),
         # forms of a definition
         (["%%time\ndef f(x):\n    return 2"], 2),

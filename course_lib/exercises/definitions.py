@@ -1,9 +1,8 @@
 """The functions that a page defines, without running the page: what they need is executed, and nothing else.
 
-A name needs the statements that bind it and those that change what it holds, in their order, and whatever these need: a change is
-``x[0] = 1``, ``x.y += 1``, ``del x[0]``, and a method called as a statement, ``x.append(1)``. Handing ``x`` to a function is none.
-What a page has below the last ``check(name)`` neither binds nor changes anew what was there before: the check saw it as it was. Cells
-under ``%%time``, ``%%capture`` and ``%%prun`` are cells.
+A name needs the statements that bind it and those that change what it holds (``changes.py`` says which these are), in their order,
+and whatever these need. What a page has below the last ``check(name)`` neither binds nor changes anew what was there before: the check
+saw it as it was. Cells under ``%%time``, ``%%capture`` and ``%%prun`` are cells.
 """
 
 import __future__
@@ -15,10 +14,12 @@ import dis
 import inspect
 import linecache
 import types
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from IPython.core.inputtransformer2 import TransformerManager
+
+from course_lib.exercises.changes import Changes
 
 RUN_BY_MAGIC = ("time", "capture", "prun")  # with their argument as code of the page
 
@@ -76,10 +77,9 @@ def _needed(sources: Sequence[str], wanted: Sequence[str], own: str) -> tuple[li
     for _, node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
             flags |= sum(getattr(__future__, alias.name).compiler_flag for alias in node.names)
-    defined = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
-    fixed = {name for _, node in nodes if isinstance(node, defined) for name in _names(node, flags)[0]}
+    changes = Changes([node for _, node in nodes])
     steps = [
-        _Step(number, node, bound, _changed(node, fixed), used)
+        _Step(number, node, bound, changes.of(node), used)
         for number, node in nodes
         for bound, used in [_names(node, flags)]
     ]
@@ -188,31 +188,3 @@ def _names(node: ast.stmt, flags: int) -> tuple[frozenset[str], frozenset[str]]:
             elif step.opname == "STORE_GLOBAL" or (step.opname == "STORE_NAME" and part is code):
                 bound.add(step.argval)
     return frozenset(bound), frozenset(used)
-
-
-def _changed(node: ast.stmt, fixed: Collection[str]) -> frozenset[str]:
-    """The names whose value a statement changes without binding them; none of ``fixed``, which are functions and modules."""
-    found = set()
-    for part in _inside(node):
-        if isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store | ast.Del):
-            found.add(_root(part))
-        elif isinstance(part, ast.Expr) and isinstance(part.value, ast.Call):
-            found.add(_root(part.value))
-    return frozenset(found - {""}).difference(fixed)
-
-
-def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all inside it that runs with it: not the bodies of functions and classes."""
-    yield node
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-        for child in ast.iter_child_nodes(node):
-            yield from _inside(child)
-
-
-def _root(node: ast.AST) -> str:
-    """The name at the start of ``name.a[0].b`` or of ``name.method().method()``; '' if there is none."""
-    while isinstance(node, ast.Attribute | ast.Subscript) or (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    ):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
