@@ -115,6 +115,10 @@ record: $(READY)  ## re-run all recorded measurements on this GPU
 bench: $(READY)  ## every forward kernel beside cuDNN, FlashAttention-2 and plain torch on a Hopper GPU: table, record, README
 	@$(PYTHON) -m course_lib.recordings.bench
 
+.PHONY: bench-host
+bench-host: $(READY)  ## what a call of attention() costs the host, beside torch's own, on a GPU: table and record
+	@$(PYTHON) -m course_lib.recordings.bench_host
+
 .PHONY: notebooks
 notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 re-measures timings
 	@$(PYTHON) -m course_lib.publish.notebooks $(if $(FRESH),--fresh)

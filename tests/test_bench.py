@@ -1,4 +1,4 @@
-"""``make bench``: the README's table is the record's, and machines that cannot be measured are told so."""
+"""``make bench`` and ``make bench-host``: the README's table is the record's, and machines that cannot be measured are told so."""
 
 import sys
 
@@ -6,7 +6,7 @@ import pytest
 
 from course_lib import data, runtime
 from course_lib.instruments import measure
-from course_lib.recordings import bench
+from course_lib.recordings import bench, bench_host, host
 
 RECORD = data.measured("nvidia-h200", "forward_ladder")
 HOPPER = runtime.mode() == "GPU" and runtime.architecture() == 90
@@ -56,3 +56,16 @@ def test_turns_time_each_call() -> None:
     )
     assert list(times) == ["one", "four"]
     assert 2 < times["four"].median / times["one"].median < 8
+
+
+@pytest.mark.skipif(runtime.mode() == "GPU", reason="this GPU would be measured")
+def test_the_host_s_share_without_a_gpu(capsys) -> None:
+    assert bench_host.main() == 1
+    assert "needs a CUDA GPU" in capsys.readouterr().err
+
+
+def test_the_table_of_the_host_s_share() -> None:
+    row = {"batch": 1, "heads": 2, "n": 64, "d": 64, "mode": "no_grad", "algorithm": "attention()", "host_us": 20.5}
+    found = host.table([row, row | {"mode": "forward"}, row | {"algorithm": "FA2", "host_us": 9.0}])
+    assert found.headers[1:] == ["[1, 2, 64, 64] no_grad", "[1, 2, 64, 64] forward"]
+    assert found.rows == [["attention()", 20.5, 20.5], ["FA2", 9.0, ""]]
