@@ -9,6 +9,7 @@ import re
 import textwrap
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 import grimp
 from matplotlib import rc_context
@@ -21,7 +22,7 @@ from course_lib.show import style
 
 HOME = Path(__file__).resolve().parents[1]
 PATH = HOME.parent / "docs" / "modules.svg"
-WIDTH, HEIGHT = 12.0, 1.35  # of the picture and of a floor, in inches
+WIDTH, GAP, LINE = 12.0, 0.5, 0.145  # of the picture, between floors, and of a line of text, in inches
 
 
 def floors() -> list[list[str]]:
@@ -74,39 +75,66 @@ def inside(room: str) -> str:
 
 def draw(path: Path = PATH) -> None:
     """Write the picture as SVG, with its text as text."""
+    rooms = _laid_out()
+    height = max(room.top for room in rooms.values()) + GAP
     with rc_context(style.RC):
-        figure = Figure(figsize=(WIDTH, HEIGHT * len(floors())))
+        figure = Figure(figsize=(WIDTH, height))
         figure.set_layout_engine("none")
-        _rooms(figure.add_axes((0, 0, 1, 1)))
+        ax = figure.add_axes((0, 0, 1, 1))
+        _draw(ax, rooms)
+        words = "An arrow leads from a room to one that it imports from; imports that follow from others are left out."
+        ax.text(WIDTH / 2, height - 0.15, words, ha="center", va="center", fontsize=9, color=style.GREY)
+        ax.set(xlim=(0, WIDTH), ylim=(0, height))
+        ax.axis("off")
         figure.savefig(svg := io.StringIO(), format="svg", metadata={"Date": None})
     write_atomically(path, svg.getvalue())
 
 
-def _rooms(ax: Axes) -> None:
-    place: dict[str, tuple[float, float, float]] = {}  # the middle of a room, and its width
-    for number, rooms in enumerate(floors()):
-        width = min(5.0, WIDTH / len(rooms) - 0.4)
-        for i, room in enumerate(rooms):
-            place[room] = (WIDTH * (i + 0.5) / len(rooms), HEIGHT * (number + 0.5), width)
+class Room(NamedTuple):
+    """Where a room is drawn, in inches, and the lines in it: what it is, and the modules inside."""
+
+    x: float
+    bottom: float
+    top: float
+    width: float
+    words: list[str]
+    modules: list[str]
+
+
+def _laid_out() -> dict[str, Room]:
+    """Each floor as high as its fullest room."""
+    placed: dict[str, Room] = {}
+    bottom = GAP / 2
+    for rooms in floors():
+        share = WIDTH / len(rooms)
+        width = min(6.0, share - 0.3)
+        letters = int(width * 14.5)
+        texts = [(textwrap.wrap(about(room), letters), textwrap.wrap(inside(room), letters)) for room in rooms]
+        top = bottom + 0.42 + LINE * max(len(words) + len(modules) for words, modules in texts)
+        for i, (room, text) in enumerate(zip(rooms, texts, strict=True)):
+            placed[room] = Room(share * (i + 0.5), bottom, top, width, *text)
+        bottom = top + GAP
+    return placed
+
+
+def _draw(ax: Axes, rooms: dict[str, Room]) -> None:
     for importer, imported in sorted(drawn()):
-        (x0, y0, _), (x1, y1, _) = place[importer], place[imported]
+        above, below = rooms[importer], rooms[imported]
         ax.annotate(
-            "", (x1 + 0.12 * (x0 - x1), y1 + 0.47), (x0 + 0.12 * (x1 - x0), y0 - 0.47),
+            "", (below.x + 0.12 * (above.x - below.x), below.top), (above.x + 0.12 * (below.x - above.x), above.bottom),
             arrowprops={"arrowstyle": "-|>", "color": style.BLUE, "linewidth": 1, "alpha": 0.6, "shrinkA": 0, "shrinkB": 0},
         )  # fmt: skip
-    for room, (x, y, width) in place.items():
+    for name, (x, bottom, top, width, words, modules) in rooms.items():
         ax.add_patch(
             FancyBboxPatch(
-                (x - width / 2, y - 0.47), width, 0.94, boxstyle="round,pad=0,rounding_size=0.08",
+                (x - width / 2, bottom), width, top - bottom, boxstyle="round,pad=0,rounding_size=0.08",
                 facecolor="white", edgecolor=style.GREY, zorder=3,
             )
         )  # fmt: skip
-        ax.text(x, y + 0.33, room, ha="center", va="center", fontsize=12, fontweight="bold", zorder=4)
-        letters = int(width * 14.5)
-        lines = [*textwrap.wrap(about(room), letters), *textwrap.wrap(inside(room), letters)]
-        ax.text(x, y + 0.19, "\n".join(lines), ha="center", va="top", fontsize=7.5, zorder=4)
-    ax.set(xlim=(0, WIDTH), ylim=(0, HEIGHT * len(floors())))
-    ax.axis("off")
+        ax.text(x, top - 0.16, name, ha="center", va="center", fontsize=12, fontweight="bold", zorder=4)
+        for n, line in enumerate([*words, *modules]):
+            colour = "black" if n < len(words) else style.BLUE
+            ax.text(x, top - 0.32 - LINE * n, line, ha="center", va="top", fontsize=8, color=colour, zorder=4)
 
 
 if __name__ == "__main__":
