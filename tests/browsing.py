@@ -24,8 +24,9 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 FLAGS += ["--disable-component-update", "--disable-sync"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator:
+    """Chromium. While Playwright runs, its thread has an event loop, in which no kernel of nbval can be asked: so not for longer."""
     playwright = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         message = "no Chromium found: install Debian's package `chromium`"

@@ -137,8 +137,9 @@ def expected(name: str, d: int, causal: bool, n: int) -> float | None:
     if name == "causal block skipping" and causal:
         return 1 / visited(n, *RUNGS["causal block skipping"].blocks[d > 64])
     if name == "overlap" and d == 128:
-        spans = pipeline.simulate(6, 2, 3, load=2, qk=1, softmax=1, pv=1)
-        return 1 / (1 - pipeline.idle_fraction(spans))
+        spans, first_fetch = pipeline.simulate(6, 2, 3, load=2, qk=1, softmax=1, pv=1), 2
+        units = max(span.end for span in spans)
+        return units / (first_fetch + units * (1 - pipeline.idle_fraction(spans)))
     return None
 
 
