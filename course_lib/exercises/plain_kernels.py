@@ -52,6 +52,7 @@ HIDDEN = {"handle", "data", "numpy", "builder", "fn", "src"}  # of a block in th
 FORBIDDEN = (
     ast.Import, ast.ImportFrom, ast.ClassDef, ast.Lambda, ast.Try, ast.With, ast.Global, ast.Nonlocal, ast.Await, ast.Yield,
     ast.YieldFrom, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.NamedExpr, ast.GeneratorExp, ast.Delete, ast.Raise,
+    ast.Match, ast.TryStar,
 )  # fmt: skip
 CONSTANT = (
     ast.Constant, ast.Name, ast.Attribute, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Dict,

@@ -63,10 +63,15 @@ def _plain(value: Any, depth: int) -> Any:
         return tuple(parts) if isinstance(value, tuple) else parts
     if isinstance(value, dict):
         keys = [plain(key, depth - 1) for key in value]
-        if all(isinstance(key, str | int | float | None) for key in keys):
+        if all(map(_is_key, keys)):
             return dict(zip(keys, [plain(part, depth - 1) for part in value.values()]))
-        return Other("a dictionary with keys that are neither words nor numbers")
+        return Other("a dictionary with keys that are neither words nor numbers of eight bytes")
     return Other(f"a {kind.__name__}")
+
+
+def _is_key(key: Any) -> bool:
+    """Whether it may be looked up by: any number of larger whole numbers, and of tuples of them, can be made to have the same hash."""
+    return key is None or isinstance(key, str | float) or (isinstance(key, int) and -_WHOLE < key < _WHOLE)
 
 
 def _tensor(x: torch.Tensor) -> torch.Tensor | Other:
@@ -147,7 +152,10 @@ def _decoded(data: Any, depth: int) -> Any:
     if kind == "tuple":
         return tuple(_decoded(part, depth - 1) for part in content)
     if kind == "dict":
-        return {_decoded(key, 2): _decoded(part, depth - 1) for key, part in content}
+        pairs = [(_decoded(key, 2), _decoded(part, depth - 1)) for key, part in content]
+        if not all(_is_key(key) for key, _ in pairs):
+            raise ValueError("a dictionary with such keys")
+        return dict(pairs)
     name, shape, text = content
     raw = bytearray(base64.b64decode(text, validate=True))
     if kind == "array":
