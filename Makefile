@@ -29,7 +29,7 @@ export MPLCONFIGDIR := $(KEPT)/matplotlib
 endif
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
 # Two workers: each computes on one core. Threads that wait for one another on a busy machine made some cells twenty times slower.
-TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadgroup -q
+TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 -q
 NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=300 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
 
 .PHONY: help
@@ -84,11 +84,15 @@ present: $(READY)  ## a lecture as live slides in JupyterLab, with your notes: m
 .PHONY: test
 test: $(READY)  ## run the tests: the library, and each lecture cell by cell
 	@test -d tests || { echo "a student's copy has no tests; make lab opens the lectures"; exit 1; }
-	@$(TEST) $(NBVAL) tests $(LECTURES)
+	@echo "1/2 the library"
+	@$(TEST) --dist loadgroup tests
+	@echo "2/2 the lectures, cell by cell"
+	@$(TEST) --dist loadscope $(NBVAL) $(LECTURES)
 
 .PHONY: test-all
 test-all: $(READY)  ## run those, too, that are left to a weekly run: every lecture live, every control's extremes
-	@$(TEST) $(NBVAL) -m "" tests $(LECTURES)
+	@$(TEST) --dist loadgroup -m "" tests
+	@$(TEST) --dist loadscope -m "" $(NBVAL) $(LECTURES)
 
 .PHONY: test-gpu
 test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)

@@ -50,8 +50,8 @@ def explorers_of(cell: pytest.Item) -> Iterator[pytest.Item]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What stays together on one worker, and what is skipped where there is no Triton, unless that has to be a failure.
 
-    A lecture's cells share a kernel; the browser tests share a browser and servers, for whose waits the other worker computes; the
-    answers to an exercise share what has become of the known-wrong ones.
+    The browser tests share servers, for whose waits the other worker computes; the answers to an exercise share what has become of the
+    known-wrong ones.
     COURSE_REQUIRE_GPU=1 (`make test-gpu`) wants GPU mode; COURSE_REQUIRE_KERNELS=1 (`.ci/run`) wants any with kernels.
     """
     for lecture, cells in itertools.groupby(items[:], lambda item: item.parent):
@@ -60,9 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             at = items.index(last) + 1
             items[at:at] = explorers_of(last)
     for item in items:
-        if item.path.suffix == ".ipynb":
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-        elif item.get_closest_marker("browser"):
+        if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.xdist_group("browser"))
         elif exercise := getattr(item, "callspec", SimpleNamespace(params={})).params.get("exercise"):
             item.add_marker(pytest.mark.xdist_group(exercise.name))
