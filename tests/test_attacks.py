@@ -28,7 +28,6 @@ from course_lib.exercises.material import material
 from course_lib.exercises.progress_file import ROOT
 
 pytestmark = [
-    pytest.mark.xdist_group("attacks"),  # one class for all that is asked of it
     pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter"),
     pytest.mark.xdist_group("attacks"),
 ]
