@@ -7,18 +7,34 @@ stands with the figure; it names axes and marks, without digits and without what
 from course_lib.figures.lab_notes import clocks, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
+from course_lib.figures.one_head import (
+    blocks_that_fit,
+    heads_time,
+    idle_sms,
+    one_head_speed,
+    query_blocks,
+    query_blocks_compiled,
+    running_state,
+)
 
 __all__ = [
+    "blocks_that_fit",
     "bytes_by_level",
     "bytes_moved",
     "clocks",
     "four_counts",
     "gains_by_heads",
+    "heads_time",
+    "idle_sms",
     "largest_steps",
     "launches",
     "loop_walk",
+    "one_head_speed",
     "pair_cycles",
     "pipelining",
+    "query_blocks",
+    "query_blocks_compiled",
+    "running_state",
     "seat_gains",
     "seats",
     "self_noise",
