@@ -7,8 +7,10 @@ stands with the figure; it names axes and marks, without digits and without what
 from course_lib.figures.lab_notes import clocks, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
+from course_lib.figures.memory_pictures import attention_roofline, score_size, tiles_of_a_step, two_memories
 
 __all__ = [
+    "attention_roofline",
     "bytes_by_level",
     "bytes_moved",
     "clocks",
@@ -19,9 +21,12 @@ __all__ = [
     "loop_walk",
     "pair_cycles",
     "pipelining",
+    "score_size",
     "seat_gains",
     "seats",
     "self_noise",
     "splitting_pays",
     "standard_kernels",
+    "tiles_of_a_step",
+    "two_memories",
 ]
