@@ -7,6 +7,7 @@ stands with the figure; it names axes and marks, without digits and without what
 from course_lib.figures.lab_notes import clocks, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
+from course_lib.figures.memory_pictures import attention_roofline, score_size, tiles_of_a_step, two_memories
 from course_lib.figures.one_head import (
     blocks_that_fit,
     heads_time,
@@ -18,6 +19,7 @@ from course_lib.figures.one_head import (
 )
 
 __all__ = [
+    "attention_roofline",
     "blocks_that_fit",
     "bytes_by_level",
     "bytes_moved",
@@ -35,9 +37,12 @@ __all__ = [
     "query_blocks",
     "query_blocks_compiled",
     "running_state",
+    "score_size",
     "seat_gains",
     "seats",
     "self_noise",
     "splitting_pays",
     "standard_kernels",
+    "tiles_of_a_step",
+    "two_memories",
 ]
