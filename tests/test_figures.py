@@ -8,7 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from course_lib import figures
-from course_lib.figures import loop_orders, records
+from course_lib.figures import backward, loop_orders, records
+from course_lib.model import cost
 from course_lib.show.style import Picture
 
 WHOLE = [name for name in figures.__all__ if not inspect.signature(getattr(figures, name)).parameters]
@@ -59,3 +60,26 @@ def test_an_eager_call_takes_as_long_as_the_slower_of_host_and_gpu_and_a_replaye
 def test_scores_cross_dram_six_times_in_standard_attention() -> None:
     crossings = [round(float(row[1])) for row in figures.standard_kernels().rows]
     assert crossings == [1, 2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("order", "held_rows", "held_columns"),
+    [("outer loop over K/V", False, True), ("outer loop over Q", True, False), ("two passes", True, True)],
+)
+def test_the_picture_of_the_backward_pass_streams_the_accumulators_that_the_formula_reads(
+    order, held_rows, held_columns
+):
+    alone = held_rows != held_columns
+    drawn = {name for name in backward.ROW_TENSORS if backward.role(name, held_columns, alone) == backward.ACCUMULATED}
+    drawn |= {name for name in backward.COLUMN_TENSORS if backward.role(name, held_rows, alone) == backward.ACCUMULATED}
+    assert drawn == {"dQ", "dK", "dV"} & set(cost.backward_traffic(order, 64, 16, 16, 16, "fp16").reads)
+
+
+@pytest.mark.parametrize("draw", [backward.backward_orders, backward.training_curves, backward.backward_speed])
+def test_words_for_the_backward_pass_say_what_is_drawn_and_no_result(draw) -> None:
+    assert not re.search(r"\d", draw().alt)
+
+
+def test_a_distance_so_far_never_falls_and_a_run_is_no_distance_from_itself() -> None:
+    assert sorted(backward.apart("attention")) == backward.apart("attention")
+    assert set(backward.apart("sdpa")) == {0}

@@ -19,8 +19,10 @@ from course_lib.figures.formats import (
 from course_lib.figures.lab_notes import clocks, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
+from course_lib.figures.memory_pictures import attention_roofline, score_size, tiles_of_a_step, two_memories
 
 __all__ = [
+    "attention_roofline",
     "by_format",
     "bytes_by_level",
     "bytes_moved",
@@ -40,10 +42,13 @@ __all__ = [
     "pipelining",
     "registers_and_shared_memory",
     "registers_are_faster",
+    "score_size",
     "seat_gains",
     "seats",
     "self_noise",
     "splitting_pays",
     "stage_errors",
     "standard_kernels",
+    "tiles_of_a_step",
+    "two_memories",
 ]

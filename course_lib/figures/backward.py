@@ -1,0 +1,240 @@
+"""Lecture 07: three loop orders of the backward pass, a training run, and forward and backward speeds on an H200."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from statistics import geometric_mean, median
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from course_lib.figures.records import label, rows
+from course_lib.model import cost
+from course_lib.plots import curves, grouped_bars, traffic_bars
+from course_lib.show import style
+
+HEAD: dict[str, Any] = {"loc": "left", "fontsize": 13, "weight": "bold"}
+BLOCKS = 4  # of queries and of keys, in the picture of the orders
+ROW_TENSORS, COLUMN_TENSORS = (
+    ("Q", "dO", "dQ"),
+    ("K", "V", "dK", "dV"),
+)  # a block for each row of pairs, for each column
+STATIONARY, STREAMED, ACCUMULATED = style.BLUE, "#C9E3F5", style.ORANGE
+
+
+class Trained(NamedTuple):
+    """A step of a training run with one of three attentions: the loss in nats per character."""
+
+    algorithm: str
+    step: int
+    loss: float
+    seconds: float
+
+
+class Speed(NamedTuple):
+    """TFLOP/s of one attention at one shape, as the papers count: five matmuls backward, half of all under a mask."""
+
+    algorithm: str
+    d: int
+    causal: bool
+    n: int
+    forward_tflops: float
+    backward_tflops: float
+
+
+class Errors(NamedTuple):
+    """Largest errors against float64 of attention's gradients, and of those of plain PyTorch, at one shape."""
+
+    algorithm: str
+    causal: bool
+    dq_error: float
+    dk_error: float
+    dv_error: float
+    plain_dq_error: float
+    plain_dk_error: float
+    plain_dv_error: float
+
+
+# --- three loop orders ---
+
+
+def backward_orders() -> style.Picture:
+    """The three loop orders on four by four blocks: what two programs hold, what they stream, where both add to one place."""
+    return style.picture(
+        _orders,
+        axes=(1, 3),
+        size=(13, 5.2),
+        alt="three panels, a loop order each: a grid of pairs of blocks with strips for each tensor beside and above it",
+    )
+
+
+def _orders(axes: Sequence[Axes]) -> None:
+    panels: tuple[tuple[str, tuple[int, ...], tuple[int, ...], str], ...] = (
+        ("outer loop over K/V", (), (0, 2), "two programs add to the same block of dQ"),
+        ("outer loop over Q", (0, 2), (), "two programs add to the same blocks of dK, dV"),
+        ("two passes", (2,), (0,), "P and dP are computed in both passes"),
+    )
+    for ax, (title, held_rows, held_columns, words) in zip(axes, panels, strict=True):
+        _grid(ax, held_rows, held_columns)
+        ax.set_title(title, **HEAD)
+        ax.text(-2.6, 4.25, words, fontsize=11.5, va="top", in_layout=False)
+        ax.set(xlim=(-2.7, 4.75), ylim=(4.9, -3.35), aspect="equal")
+        ax.axis("off")
+    for x, y, name, turned in ((0.5, 1, "pass 1", 90), (3, 2.5, "pass 2", 0)):
+        axes[2].text(x, y, name, ha="center", va="center", fontsize=11.5, rotation=turned)
+    marks: list[Any] = [Rectangle((0, 0), 1, 1, fc=shade) for shade in (STATIONARY, STREAMED, ACCUMULATED)]
+    marks.append(Line2D([], [], marker="*", ls="", color=style.RED, ms=15))
+    names = ("stationary", "streamed: read", "streamed: read and written", "several programs add here")
+    axes[0].get_figure(root=True).legend(marks, names, loc="outside lower center", ncols=4, fontsize=12)  # type: ignore[union-attr]
+
+
+def _grid(ax: Axes, held_rows: Sequence[int], held_columns: Sequence[int]) -> None:
+    for i in range(BLOCKS):
+        for j in range(BLOCKS):
+            shade = "#E4E4E4" if i in held_rows or j in held_columns else "white"
+            ax.add_patch(Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, fc=shade, ec="#BBBBBB"))
+    alone = not (held_rows and held_columns)  # one loop order, not a pass of each
+    for t, name in enumerate(ROW_TENSORS):
+        x = -2.6 + 0.85 * t
+        ax.text(x + 0.33, -0.12, name, ha="center", va="bottom", fontsize=12)
+        for i in range(BLOCKS):
+            shade = STATIONARY if i in held_rows else role(name, bool(held_columns), alone)
+            ax.add_patch(Rectangle((x, i + 0.06), 0.66, 0.88, ec="#BBBBBB", fc=shade))
+            if shade == ACCUMULATED and i == 1:
+                ax.plot([x + 0.33], [i + 0.5], "*", color=style.RED, mec="white", ms=19)
+    for t, name in enumerate(COLUMN_TENSORS):
+        y = -3.2 + 0.76 * t
+        ax.text(4.1, y + 0.3, name, va="center", fontsize=12)
+        for j in range(BLOCKS):
+            shade = STATIONARY if j in held_columns else role(name, bool(held_rows), alone)
+            ax.add_patch(Rectangle((j + 0.06, y), 0.88, 0.58, ec="#BBBBBB", fc=shade))
+            if shade == ACCUMULATED and j == 1:
+                ax.plot([j + 0.5], [y + 0.29], "*", color=style.RED, mec="white", ms=19)
+
+
+def role(tensor: str, streamed: bool, alone: bool) -> str:
+    """The colour of a block of a tensor that is not stationary: streamed past one that is, or untouched.
+
+    ``alone``: in one loop order by itself, not one pass of two, in which a gradient that is not stationary is left to the other.
+    """
+    if tensor in ("dQ", "dK", "dV"):
+        return ACCUMULATED if streamed and alone else "white"
+    return STREAMED if streamed else "white"
+
+
+def backward_bytes(ax: Axes, N: int, d: int, block_m: int, block_n: int, dtype: str, causal: str) -> str:
+    """Draw the bytes of the three orders for one head, by tensor; for a mask pass ``causal='causal'``. Returns the totals."""
+    mask = causal == "causal"
+    return traffic_bars(
+        ax,
+        {
+            order: cost.backward_traffic(order, N, d, block_m, block_n, dtype, causal=mask)
+            for order in cost.BACKWARD_ORDERS
+        },
+    )
+
+
+# --- a training run ---
+
+
+def losses(algorithm: str) -> list[Trained]:
+    """The recorded steps of the run with 'attention', 'sdpa' or 'standard', which is plain PyTorch."""
+    return [row for row in rows(Trained, "training_run") if row.algorithm == algorithm]
+
+
+def apart(algorithm: str) -> list[float]:
+    """The largest distance of a run's loss from that of 'sdpa' up to each recorded step."""
+    distances = (abs(a.loss - b.loss) for a, b in zip(losses(algorithm), losses("sdpa"), strict=True))
+    return list(accumulate(distances, max))
+
+
+def training_curves() -> style.Picture:
+    """A model trained with three attentions: the losses, and how far two of them have strayed from the third."""
+    return style.picture(
+        _training,
+        size=(11.5, 3.8),
+        axes=(1, 2),
+        alt="left the loss of three runs over the steps, right the largest distance so far of two of them from the third",
+    )
+
+
+def _training(axes: Sequence[Axes]) -> None:
+    names = {"attention": "attention()", "standard": "PyTorch (plain)", "sdpa": "SDPA (PyTorch's, fused)"}
+    steps = [row.step for row in losses("sdpa")]
+    curves(
+        axes[0],
+        {words: [row.loss for row in losses(name)] for name, words in names.items()},
+        "step",
+        "loss, nats per character",
+        "recorded",
+        x=steps,
+    )
+    axes[0].set_title("Three attentions learn alike", **HEAD)
+    strayed = {
+        names[name]: apart(name)[1:] for name in ("attention", "standard")
+    }  # at step 0 there is nothing to stray
+    curves(axes[1], strayed, "step", "largest distance so far", "recorded", x=steps[1:])
+    axes[1].set(yscale="log", ylim=(None, 0.1))
+    axes[1].set_title("… and drift apart from SDPA", **HEAD)
+    style.source_note(axes[0], label("training_run"))
+
+
+# --- forward and backward speeds ---
+
+
+def speeds() -> dict[tuple[str, int, bool, int], Speed]:
+    """The recorded speeds by (algorithm, d, causal, N)."""
+    return {row[:4]: row for row in rows(Speed, "attention_speed")}
+
+
+def ratios(phase: str, peer: str, d: int | None = None, causal: bool | None = None) -> list[float]:
+    """attention()'s 'forward' or 'backward' rate over a peer's, at each recorded shape with this d and this mask."""
+    found = speeds()
+    shapes = [key for key in found if key[0] == "attention" and d in (None, key[1]) and causal in (None, key[2])]
+    field = f"{phase}_tflops"
+    return [getattr(found[key], field) / getattr(found[(peer, *key[1:])], field) for key in shapes]
+
+
+def mean_ratio(phase: str, peer: str) -> float:
+    """The geometric mean of ``ratios`` over all recorded shapes."""
+    return geometric_mean(ratios(phase, peer))
+
+
+def step_seconds(algorithm: str) -> float:
+    """The median time of a recorded training step."""
+    return median(row.seconds for row in losses(algorithm))
+
+
+def error_shares(causal: bool) -> list[float]:
+    """The largest errors of attention()'s dQ, dK and dV over plain PyTorch's, at each recorded shape with or without a mask."""
+    found = [row for row in rows(Errors, "attention_speed") if (row.algorithm, row.causal) == ("attention", causal)]
+    return [ours / plain for row in found for ours, plain in zip(row[2:5], row[5:], strict=True)]
+
+
+def backward_speed() -> style.Picture:
+    """Forward and backward at the longest recorded N: attention() beside FlashAttention-2 and cuDNN."""
+    return style.picture(
+        _speeds,
+        size=(12, 4),
+        axes=(1, 2),
+        alt="left forward, right backward: rates of three attentions as bars, a group for each head size and mask",
+    )
+
+
+def _speeds(axes: Sequence[Axes]) -> None:
+    found = speeds()
+    n = max(key[3] for key in found)
+    groups = {f"d = {d}" + (",\ncausal" if causal else ""): (d, causal) for d in (64, 128) for causal in (False, True)}
+    names = {"FA2": "FA2", "attention()": "attention", "cuDNN": "cuDNN"}
+    titles = {"forward": "forward: attention() is in front", "backward": "backward, in two passes: cuDNN is"}
+    for ax, (phase, title) in zip(axes, titles.items(), strict=True):
+        rates = {
+            words: [getattr(found[(name, *group, n)], f"{phase}_tflops") for group in groups.values()]
+            for words, name in names.items()
+        }
+        grouped_bars(ax, list(groups), rates, "TFLOP/s", "recorded", log=False)
+        ax.set(ylim=(0, 800))
+        ax.set_title(title, **HEAD)
+    axes[1].get_legend().remove()  # type: ignore[union-attr]
+    style.source_note(axes[0], f"bf16, N = {n:,}, {label('attention_speed')}")
