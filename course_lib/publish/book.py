@@ -148,7 +148,10 @@ def write(site: Path = SITE) -> int:
             "--doctree-dir",
             f"{folder}/doctrees",
         ]
-        return build_main([*flags, str(sources), str(site)])
+        # Beside the folder that it builds in, myst-nb leaves one of its own.
+        failed = build_main([*flags, str(sources), f"{folder}/book"])
+        shutil.copytree(f"{folder}/book", site, dirs_exist_ok=True)
+        return failed
 
 
 def main() -> int:
