@@ -7,21 +7,27 @@ stands with the figure; it names axes and marks, without digits and without what
 from course_lib.figures.lab_notes import clocks, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
+from course_lib.figures.softmax_pictures import first_grid, moving_ruler, running_state, saved_pass, softmax_passes
 
 __all__ = [
     "bytes_by_level",
     "bytes_moved",
     "clocks",
+    "first_grid",
     "four_counts",
     "gains_by_heads",
     "largest_steps",
     "launches",
     "loop_walk",
+    "moving_ruler",
     "pair_cycles",
     "pipelining",
+    "running_state",
+    "saved_pass",
     "seat_gains",
     "seats",
     "self_noise",
+    "softmax_passes",
     "splitting_pays",
     "standard_kernels",
 ]
