@@ -98,7 +98,7 @@ def _ruler(axes: Sequence[Axes]) -> None:
     axes[0].text(0.3, -0.105, "x − m", color=style.RED, fontsize=10.5, va="bottom")
 
 
-def running_state(ax: Axes, order: str, block: int) -> str:
+def scores_in_order(ax: Axes, order: str, block: int) -> str:
     """m and ℓ of the same 64 scores, block by block, in one of three orders; in words: how many corrections, and the end.
 
     Raises TypeError or ValueError for an order other than 'as drawn', 'rising', 'falling' and a block below 1.
