@@ -4,6 +4,7 @@ A subject is a module. It reads its records as typed rows (``records.rows``) and
 stands with the figure; it names axes and marks, without digits and without what comes out: a screen reader meets it before the answer.
 """
 
+from course_lib.figures.first_pictures import programs_on_sms, sharpen, warehouse
 from course_lib.figures.lab_notes import clocks, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
@@ -21,12 +22,15 @@ __all__ = [
     "loop_walk",
     "pair_cycles",
     "pipelining",
+    "programs_on_sms",
     "score_size",
     "seat_gains",
     "seats",
     "self_noise",
+    "sharpen",
     "splitting_pays",
     "standard_kernels",
     "tiles_of_a_step",
     "two_memories",
+    "warehouse",
 ]
