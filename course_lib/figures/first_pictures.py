@@ -128,7 +128,7 @@ def _programs(ax: Axes) -> None:
 def sharpen(axes: Sequence[Axes], scores: torch.Tensor, sharpness: float, query: int) -> str:
     """Draw scores [n, n] times sharpness beside their softmax, one row framed; returns which key gets most of that row's weight."""
     weights = softmax.offline(scores * sharpness)
-    labels = {"rows": [f"query {i}" for i in range(len(scores))], "cols": [f"key {j}" for j in range(scores.shape[1])]}
-    plots.heatmap(axes[0], scores * sharpness, "scores S × sharpness", mark=query, **labels)
-    plots.heatmap(axes[1], weights, "weights P (each row sums to 1)", vmax=1, mark=query, **labels)
+    queries, keys = ([f"{name} {i}" for i in range(n)] for name, n in zip(("query", "key"), scores.shape, strict=True))
+    plots.heatmap(axes[0], scores * sharpness, "scores S × sharpness", queries, keys, mark=query)
+    plots.heatmap(axes[1], weights, "weights P (each row sums to 1)", queries, keys, vmax=1, mark=query)
     return f"query {query} gives most weight to key {int(weights[query].argmax())}: {float(weights[query].max()):.2f}"

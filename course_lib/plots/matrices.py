@@ -46,11 +46,10 @@ def heatmap(
     colours = ax.imshow(
         values.numpy(), cmap="PuOr_r" if signed else "Blues", vmin=-top if signed else 0, vmax=top, aspect="auto"
     )
+    dark = colours.to_rgba(values.numpy())[..., :3] @ (0.3, 0.59, 0.11) < 0.5
     for i, j in ((i, j) for i in range(values.shape[0]) for j in range(values.shape[1])):
-        value = float(values[i, j])
-        red, green, blue, _ = colours.to_rgba(value)
-        dark = 0.3 * red + 0.59 * green + 0.11 * blue < 0.5
-        ax.text(j, i, f"{value:.{digits}f}", ha="center", va="center", color="white" if dark else "black", fontsize=12)
+        words, ink = f"{float(values[i, j]):.{digits}f}", "white" if dark[i, j] else "black"
+        ax.text(j, i, words, ha="center", va="center", color=ink, fontsize=12)
     if mark is not None:
         ax.add_patch(Rectangle((-0.5, mark - 0.5), values.shape[1], 1, fill=False, edgecolor=RED, lw=4))
     ax.set_xticks(range(len(cols)), cols)
