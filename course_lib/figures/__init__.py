@@ -17,6 +17,7 @@ from course_lib.figures.one_head import (
     query_blocks_compiled,
     running_state,
 )
+from course_lib.figures.wrong_kernel import growth, lite_errors, stacked_weights, usual_test
 
 __all__ = [
     "attention_roofline",
@@ -26,10 +27,12 @@ __all__ = [
     "clocks",
     "four_counts",
     "gains_by_heads",
+    "growth",
     "heads_time",
     "idle_sms",
     "largest_steps",
     "launches",
+    "lite_errors",
     "loop_walk",
     "one_head_speed",
     "pair_cycles",
@@ -42,7 +45,9 @@ __all__ = [
     "seats",
     "self_noise",
     "splitting_pays",
+    "stacked_weights",
     "standard_kernels",
     "tiles_of_a_step",
     "two_memories",
+    "usual_test",
 ]
