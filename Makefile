@@ -116,8 +116,12 @@ record: $(READY)  ## re-run all recorded measurements on this GPU
 	@$(PYTHON) -m course_lib.recordings
 
 .PHONY: bench
-bench: $(READY)  ## every forward kernel beside cuDNN, FlashAttention-2 and plain torch on a Hopper GPU: table, record, README
+bench: $(READY)  ## attention() beside cuDNN, FlashAttention-2 and -4 and FlexAttention on a GPU, five minutes: tables, record, README
 	@$(PYTHON) -m course_lib.recordings.bench
+
+.PHONY: peers
+peers: $(READY)  ## install FlashAttention-4, which bench leaves out where it is missing
+	@$(LOCKED) -r deploy/requirements-peers.lock
 
 .PHONY: bench-host
 bench-host: $(READY)  ## what a call of attention() costs the host, beside torch's own, on a GPU: table and record

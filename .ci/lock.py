@@ -5,6 +5,7 @@ deploy/requirements-torch.lock  torch itself, of which each index has a build of
 deploy/requirements-cuda.lock   what PyPI's torch needs besides on Linux; a torch of another index brings its own
 deploy/requirements-node.lock   npm, where Node.js is not installed
 deploy/requirements-hub.lock    what a hub needs besides
+deploy/requirements-peers.lock  what `make bench` measures besides, where it is there
 """
 
 import hashlib
@@ -50,13 +51,14 @@ def main() -> None:
     upgrade = bool(os.environ.get("UPGRADE"))
     pins = ROOT / "requirements.lock"
     packages = resolve(["dev"], pins, upgrade)
-    node, hub = resolve(["dev", "web"], pins, upgrade), resolve(["dev", "hub"], pins, upgrade)
+    extras = {"node": "web", "hub": "hub", "peers": "peers"}
+    others = {name: resolve(["dev", extra], pins, upgrade) for name, extra in extras.items()}
     torch = {"torch": with_the_build_at_hand(packages["torch"])}
     cuda = {name: lines for name, lines in packages.items() if name.startswith(("nvidia-", "cuda-"))}
     write("requirements.lock", {name: lines for name, lines in packages.items() if name not in cuda | torch})
     write("deploy/requirements-torch.lock", torch)
     write("deploy/requirements-cuda.lock", cuda)
-    for name, more in (("node", node), ("hub", hub)):
+    for name, more in others.items():
         write(f"deploy/requirements-{name}.lock", {key: lines for key, lines in more.items() if key not in packages})
 
 

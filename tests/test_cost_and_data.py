@@ -189,7 +189,6 @@ def test_every_table_and_recording_in_data_is_sound() -> None:
         "fa3_forward",
         "full_stack",
         "intensity",
-        "memory_prices",
         "sources",
     ):
         assert data.reported(name)

@@ -132,7 +132,6 @@ BAD = {
     "one of two axes": (lambda: plots.warp_split(ax()), TypeError, "axes is Axes; pass 2 axes"),
     "block": (lambda: plots.key_blocks([ax()] * 4, torch.ones(4), torch.ones(4, 1), 0), ValueError, "block is 0"),
     "stage": (lambda: plots.stage_lines(ax(), [1], {"all": [1.0]}, ""), ValueError, "the stage is 'all'"),
-    "format": (lambda: plots.format_bars(ax(), {"fp16": -1.0}, "", ""), ValueError, r"values\[0\] is -1.0"),
     "magnitude": (lambda: plots.relative_steps(ax(), ["fp16"], math.inf), ValueError, "x is inf; pass a finite number"),
     "neighbours": (lambda: plots.neighbours([ax(), ax()], "3", "fp16"), TypeError, "x is '3'"),
     "stages": (lambda: plots.butterfly([ax()], [torch.ones(2)] * 2), TypeError, "axes is 1; pass 2 axes"),

@@ -56,6 +56,8 @@ def test_a_device_is_one_folder(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Quadro RTX 6000/8000 (x)")
     assert records.device_slug() == "quadro-rtx-6000-8000-x-"
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H100 80GB HBM3")
+    assert records.device_slug() == "nvidia-h100"
 
 
 def test_recordings_on_this_device_were_made_from_a_known_commit() -> None:

@@ -4,24 +4,67 @@ A subject is a module. It reads its records as typed rows (``records.rows``) and
 stands with the figure; it names axes and marks, without digits and without what comes out: a screen reader meets it before the answer.
 """
 
+from course_lib.figures.formats import (
+    by_format,
+    draws,
+    error_is_0_002,
+    error_over_time,
+    errors_by_length,
+    fp16_or_bf16,
+    number_lines,
+    registers_and_shared_memory,
+    registers_are_faster,
+    stage_errors,
+)
 from course_lib.figures.lab_notes import clocks, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
+from course_lib.figures.memory_pictures import attention_roofline, score_size, tiles_of_a_step, two_memories
+from course_lib.figures.one_head import (
+    blocks_that_fit,
+    heads_time,
+    idle_sms,
+    one_head_speed,
+    query_blocks,
+    query_blocks_compiled,
+    running_state,
+)
 
 __all__ = [
+    "attention_roofline",
+    "blocks_that_fit",
+    "by_format",
     "bytes_by_level",
     "bytes_moved",
     "clocks",
+    "draws",
+    "error_is_0_002",
+    "error_over_time",
+    "errors_by_length",
     "four_counts",
+    "fp16_or_bf16",
     "gains_by_heads",
+    "heads_time",
+    "idle_sms",
     "largest_steps",
     "launches",
     "loop_walk",
+    "number_lines",
+    "one_head_speed",
     "pair_cycles",
     "pipelining",
+    "query_blocks",
+    "query_blocks_compiled",
+    "registers_and_shared_memory",
+    "registers_are_faster",
+    "running_state",
+    "score_size",
     "seat_gains",
     "seats",
     "self_noise",
     "splitting_pays",
+    "stage_errors",
     "standard_kernels",
+    "tiles_of_a_step",
+    "two_memories",
 ]

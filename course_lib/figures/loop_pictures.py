@@ -76,22 +76,27 @@ def seats() -> style.Picture:
 
 
 def _seats(axes: Sequence[Axes], panels: list[tuple[str, int]], each: int) -> None:
-    sms = data.gpu("H200").sms
     for ax, (title, programs) in zip(axes, panels, strict=True):
-        for sm in range(sms):
-            row, column = divmod(sm, 12)
-            x, y = column, -0.72 * row
-            ax.add_patch(Rectangle((x, y), 0.86, 0.58, fc="#E4E4E4", antialiased=False))
-            for seat in range(each):
-                taken = seat * sms + sm < programs
-                fill = style.BLUE if taken else "white"
-                ax.add_patch(Rectangle((x + 0.1 + 0.36 * seat, y + 0.14), 0.3, 0.3, fc=fill, antialiased=False))
-        filled, queue = min(programs, each * sms), max(0, programs - each * sms)
-        words = f"{filled} of {each * sms} seats taken" + (f", {queue:,} programs wait" if queue else "")
-        ax.set(xlim=(-0.2, 12.1), ylim=(-8.3, 0.9), aspect="equal")
-        ax.axis("off")
-        ax.set_title(title, loc="left", fontsize=12.5, weight="bold")
-        ax.text(0, -7.5, words, fontsize=10.5, va="top")
+        seat_grid(ax, title, programs, each)
+
+
+def seat_grid(ax: Axes, title: str, programs: int, each: int, words: str = "") -> None:
+    """Draw an H200's SMs as boxes with ``each`` seats, filled by ``programs``; below stand ``words``, or how many seats are taken."""
+    sms = data.gpu("H200").sms
+    for sm in range(sms):
+        row, column = divmod(sm, 12)
+        x, y = column, -0.72 * row
+        ax.add_patch(Rectangle((x, y), 0.86, 0.58, fc="#E4E4E4", antialiased=False))
+        for seat in range(each):
+            taken = seat * sms + sm < programs
+            fill = style.BLUE if taken else "white"
+            ax.add_patch(Rectangle((x + 0.1 + 0.36 * seat, y + 0.14), 0.3, 0.3, fc=fill, antialiased=False))
+    filled, queue = min(programs, each * sms), max(0, programs - each * sms)
+    words = words or f"{filled} of {each * sms} seats taken" + (f", {queue:,} programs wait" if queue else "")
+    ax.set(xlim=(-0.2, 12.1), ylim=(-8.3, 0.9), aspect="equal")
+    ax.axis("off")
+    ax.set_title(title, loc="left", fontsize=12.5, weight="bold")
+    ax.text(0, -7.5, words, fontsize=10.5, va="top")
 
 
 def bytes_by_level() -> style.Picture:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 
 from course_lib import data
+from course_lib.figures.boxes import HEAD, WORDS
 from course_lib.figures.records import label, rows
 from course_lib.show import style
 
@@ -13,8 +14,6 @@ ROWS, KEYS = 64, 128  # of the block on paper: queries of a warpgroup, keys
 MATMUL, EXPONENTIALS = 4096, 16  # operations a cycle of an SM of an H200: tensor cores; special function units
 TILE = 64 * 64 * 2  # bytes of the tile that is followed, and of each tile in the recorded ring
 UNITS = {"tensor cores": style.GREEN, "special functions": style.ORANGE}
-WORDS = 11.5  # size of letters
-HEAD: dict[str, Any] = {"loc": "left", "fontsize": 13, "weight": "bold"}
 
 
 class Ringed(NamedTuple):

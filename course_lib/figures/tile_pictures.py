@@ -1,37 +1,14 @@
 """Lecture 10: the journey of a tile, by pointers and by TMA; the mbarrier that announces it; its places in shared memory."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+from matplotlib.patches import Rectangle
 
-from course_lib.figures.machinery import HEAD, TILE, WORDS
+from course_lib.figures.boxes import HEAD, PALE, arrow, blank, box
+from course_lib.figures.machinery import TILE
 from course_lib.show import style
-
-PALE = {"grey": "#E8E8E8", "blue": "#CDE9F8", "green": "#B2E1D5", "orange": "#F8E3B3", "red": "#F6D9C7"}
-
-
-def _box(
-    ax: Axes, x: float, y: float, w: float, h: float, words: str, shade: str, size: float = WORDS, **look: Any
-) -> None:
-    frame = "round,pad=0.02,rounding_size=0.06"
-    ax.add_patch(FancyBboxPatch((x, y), w, h, boxstyle=frame, fc=shade, ec="#777777", lw=1, **look))
-    ax.text(x + w / 2, y + h / 2, words, ha="center", va="center", fontsize=size)
-
-
-def _arrow(
-    ax: Axes, a: tuple[float, float], b: tuple[float, float], shade: str = style.BLUE, dashed: bool = False
-) -> None:
-    line = "--" if dashed else "-"
-    ax.add_patch(
-        FancyArrowPatch(a, b, arrowstyle="-|>", mutation_scale=15, color=shade, lw=1.8, linestyle=line, zorder=3)
-    )
-
-
-def _blank(ax: Axes, width: float, low: float, high: float) -> None:
-    ax.set(xlim=(-0.1, width), ylim=(low, high))
-    ax.axis("off")
 
 
 def tile_path() -> style.Picture:
@@ -50,24 +27,24 @@ def _paths(axes: Sequence[Axes]) -> None:
     above.set_title("Pointers: 128 threads compute 128 sets of addresses", **HEAD)
     below.set_title("TMA: one thread issues, the copy unit does the rest", **HEAD)
     for ax, memory in ((above, "shared memory"), (below, "shared memory\n(swizzled)")):
-        _box(ax, 0, 0.2, 1.3, 0.6, "HBM", PALE["grey"])
-        _box(ax, 4.2, 0.2, 2.3, 0.6, memory, PALE["blue"])
-        _box(ax, 8.2, 0.2, 1.6, 0.6, "tensor\ncores", PALE["green"])
-        _arrow(ax, (6.58, 0.5), (8.12, 0.5))
-        _blank(ax, 10, -0.75, 1.0)
-    _arrow(above, (1.38, 0.5), (4.12, 0.5))
+        box(ax, 0, 0.2, 1.3, 0.6, "HBM", PALE["grey"])
+        box(ax, 4.2, 0.2, 2.3, 0.6, memory, PALE["blue"])
+        box(ax, 8.2, 0.2, 1.6, 0.6, "tensor\ncores", PALE["green"])
+        arrow(ax, (6.58, 0.5), (8.12, 0.5))
+        blank(ax, 10, -0.75, 1.0)
+    arrow(above, (1.38, 0.5), (4.12, 0.5))
     above.text(2.8, 0.62, "16 bytes per thread", ha="center", fontsize=10.5, color=style.BLUE)
-    _box(above, 1.75, -0.65, 2.1, 0.64, "registers of 128 threads:\naddresses and masks", PALE["orange"], 10.5)
-    _arrow(above, (2.8, 0.03), (2.8, 0.43), style.ORANGE)
-    _box(below, 2.1, 0.2, 1.4, 0.6, "TMA\nunit", PALE["red"])
-    _arrow(below, (1.38, 0.5), (2.02, 0.5))
-    _arrow(below, (3.58, 0.5), (4.12, 0.5))
+    box(above, 1.75, -0.65, 2.1, 0.64, "registers of 128 threads:\naddresses and masks", PALE["orange"], 10.5)
+    arrow(above, (2.8, 0.03), (2.8, 0.43), style.ORANGE)
+    box(below, 2.1, 0.2, 1.4, 0.6, "TMA\nunit", PALE["red"])
+    arrow(below, (1.38, 0.5), (2.02, 0.5))
+    arrow(below, (3.58, 0.5), (4.12, 0.5))
     below.text(1.75, -0.33, "one thread:\n“tile (3, 0), tell barrier b”", ha="center", va="center", fontsize=10.5)
-    _arrow(below, (2.45, -0.12), (2.65, 0.15), style.ORANGE)
-    _box(below, 4.7, -0.66, 1.3, 0.38, "mbarrier b", PALE["orange"], 10.5)
-    _arrow(below, (3.5, 0.2), (4.64, -0.42), style.RED, dashed=True)
+    arrow(below, (2.45, -0.12), (2.65, 0.15), style.ORANGE)
+    box(below, 4.7, -0.66, 1.3, 0.38, "mbarrier b", PALE["orange"], 10.5)
+    arrow(below, (3.5, 0.2), (4.64, -0.42), style.RED, dashed=True)
     below.text(4.2, 0.0, "bytes landed", fontsize=10.5, color=style.RED, ha="left")
-    _arrow(below, (6.06, -0.47), (8.12, 0.24), style.RED, dashed=True)
+    arrow(below, (6.06, -0.47), (8.12, 0.24), style.RED, dashed=True)
     below.text(7.35, -0.35, "wait(b) returns", fontsize=10.5, color=style.RED)
 
 
@@ -108,10 +85,10 @@ def _journey(ax: Axes) -> None:
     )
     for i, (name, what, shade) in enumerate(stations):
         x = 2.06 * i
-        _box(ax, x, 3.1, 1.5, 1.0, f"{name}\n\n", PALE[shade], 12.5)
+        box(ax, x, 3.1, 1.5, 1.0, f"{name}\n\n", PALE[shade], 12.5)
         ax.text(x + 0.75, 3.4, what, ha="center", va="center", fontsize=10.5)
         if i:
-            _arrow(ax, (x - 0.5, 3.6), (x - 0.06, 3.6))
+            arrow(ax, (x - 0.5, 3.6), (x - 0.06, 3.6))
     ax.text(0.75, 2.78, "made once", ha="center", fontsize=10.5, color=style.GREY)
     ax.text(2.81, 2.78, "one thread issues", ha="center", fontsize=10.5, color=style.GREY)
     ax.text(5.9, 2.78, "wait(b, 0) stands here", ha="center", fontsize=10.5, color=style.RED)
@@ -121,15 +98,15 @@ def _journey(ax: Axes) -> None:
         ax.text(x + 1.05, 2.22, state.step, ha="center", fontsize=12, family="monospace" if i < 2 else None)
         ax.add_patch(Rectangle((x + 0.1, 1.72), 1.9, 0.3, fc="white", ec="#777777", lw=1))
         ax.add_patch(Rectangle((x + 0.1, 1.72), 1.9 * state.landed, 0.3, fc=style.SKY, ec="none"))
-        _box(ax, x, 0.35, 2.1, 1.12, "", PALE["green"] if done else PALE["orange"])
+        box(ax, x, 0.35, 2.1, 1.12, "", PALE["green"] if done else PALE["orange"])
         for y, words in ((1.15, f"arrivals missing: {state.arrivals}"), (0.67, f"bytes missing: {state.missing:,}")):
             ax.text(x + 1.05, y, words, ha="center", va="center", fontsize=11.5)
         ax.text(x + 1.05, 0.05, "wait returns" if done else "wait: not yet", ha="center", va="center", fontsize=11.5,
                 color=style.GREEN if done else style.RED, weight="bold")  # fmt: skip
         if i:
-            _arrow(ax, (x - 0.4, 0.92), (x - 0.06, 0.92), "#777777")
+            arrow(ax, (x - 0.4, 0.92), (x - 0.06, 0.92), "#777777")
     ax.set_title("One thread issues, the unit copies, the barrier counts what is missing", **HEAD)
-    _blank(ax, 9.85, -0.15, 4.25)
+    blank(ax, 9.85, -0.15, 4.25)
 
 
 Place = Callable[[int, int], int]  # where, of a row's eight places of 16 bytes, a piece of a row stands

@@ -174,7 +174,8 @@ def seconds_interleaved(
     A GPU under load draws more power, grows hot, and lowers its clock. One after another, the first call would meet a cool
     GPU and the last a hot one; in one fixed order, each would meet what its forerunner left (measured: up to
     7 % for one and the same kernel). Each burst replays a CUDA graph that fills about ``burst`` seconds; with ``graph=False``
-    it makes the calls one after another, for what cannot be captured. Raises TypeError or ValueError for no calls, what is
+    it makes the calls one after another, for what cannot be captured. All of it is done on the current stream: a backward pass
+    runs on the stream of its forward pass, so make that on the same one. Raises TypeError or ValueError for no calls, what is
     no function, no rounds, a ``burst`` that is not above 0, RuntimeError without a GPU.
     """
     checks.whole("rounds", rounds, 1, _MOST)
@@ -213,8 +214,8 @@ def _repeated(call: Callable[[], Any], at_least: float, graph: bool = True) -> t
 
     if not graph:
         return calls, count
-    captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured):
+    captured, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    with torch.cuda.graph(captured, stream=None if stream == torch.cuda.default_stream() else stream):
         calls()
     captured.replay()
     return captured.replay, count

@@ -1,118 +1,118 @@
-"""``make bench``: the ladder of forward kernels beside its peers on this GPU, as a table, as a record, and in the README.
+"""``make bench``: attention() beside its peers on this GPU, as tables, as a record, and in the README.
 
-python -m course_lib.recordings.bench            # measure, print, record, and write the README's table
-python -m course_lib.recordings.bench --readme   # only the README's table, from the record
+python -m course_lib.recordings.bench               # measure, print, record, and write the README's table
+python -m course_lib.recordings.bench --out FOLDER  # measure, print, and record to FOLDER/<device>/ alone
+python -m course_lib.recordings.bench --readme      # only the README's table, from the records
 """
 
 import argparse
-import math
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from course_lib import data, runtime
 from course_lib.data import DATA
 from course_lib.files import write_atomically
-from course_lib.recordings import records
-from course_lib.recordings.hopper import LENGTHS, forward_ladder
-from course_lib.show.tables import Table
+from course_lib.recordings import beside_peers, records
+from course_lib.recordings.beside_peers import HOW, KINDS, OURS, Timed, algorithms, geometric_mean, ratios
 
-RECORD, SHOWN_DEVICE = "forward_ladder", "nvidia-h200"
-CELLS = (1024, 4096, 16_384)  # the lengths of the README's twelve cells
+RECORD, LADDER = "attention_beside_peers", ("nvidia-h200", "forward_ladder")
+SHOWN = ("nvidia-h200", "nvidia-h100")  # in the README, where they are recorded
 README = DATA.parent / "README.md"
 BLOCK = re.compile(r"(?<=<!-- bench -->\n).*?(?=<!-- /bench -->)", re.S)
-SHOWN = ("attention()", "cuDNN", "FA2", "standard")
-AGAIN = "eight_bit_speed"  # another run, with both of them in it
+NAMES = {"cuDNN": "cuDNN", "FA2": "FlashAttention-2", "FA4": "FlashAttention-4", "FlexAttention": "FlexAttention"}
+KIND = dict(zip(HOW, ("replayed CUDA graphs", "eager calls"), strict=True))
 
 
 def rates(record: data.Measured) -> dict[tuple[str, int, bool, int], float]:
-    """TFLOP/s by (algorithm, d, causal, N)."""
+    """TFLOP/s by (algorithm, d, causal, N), of a record with one time for each."""
     return {(row["algorithm"], row["d"], row["causal"], row["n"]): row["tflops"] for row in record.rows}
 
 
-def ratios(record: data.Measured, name: str, to: str, lengths: Sequence[int] = CELLS) -> list[float]:
-    """How many times as fast ``name`` is as ``to``, over d, mask and ``lengths``."""
-    rate = rates(record)
-    return [rate[name, *cell] / rate[to, *cell] for cell in _cells(lengths)]
+def timed(record: data.Measured) -> list[Timed]:
+    return [Timed(**row) for row in record.rows]
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
-def _cells(lengths: Sequence[int]) -> list[tuple[int, bool, int]]:
-    return [(d, causal, n) for d in (64, 128) for causal in (False, True) for n in lengths]
-
-
-def table(record: data.Measured, lengths: Sequence[int] = LENGTHS) -> Table:
-    """TFLOP/s of every algorithm in every cell, and the geometric mean of its ratios to cuDNN."""
-    rate = rates(record)
-    cells = _cells(lengths)
-    names = list(dict.fromkeys(row["algorithm"] for row in record.rows))
-    headers = ["TFLOP/s", *(f"{d}{' causal' if causal else ''} {n:,}" for d, causal, n in cells), "× cuDNN"]
-    rows = [
-        [
-            name,
-            *(round(rate[name, *cell]) for cell in cells),
-            f"{geometric_mean(ratios(record, name, 'cuDNN', lengths)):.2f}",
-        ]
-        for name in names
-    ]
-    return Table(headers, rows)
-
-
-def readme_table(record: data.Measured) -> str:
-    """The README's table in Markdown: the twelve cells, and what they come to."""
-    rate = rates(record)
-    lines = ["| head size | mask | N | attention() | cuDNN | FlashAttention-2 | plain torch |", "| --- " * 7 + "|"]
-    for d, causal, n in _cells(CELLS):
-        cells = [f"{rate[name, d, causal, n]:,.0f}" for name in SHOWN]
-        lines.append(f"| {d} | {'causal' if causal else 'none'} | {n:,} | {' | '.join(cells)} |")
-    against = {name: ratios(record, "attention()", name) for name in ("cuDNN", "FA2")}
-    cudnn, fa2 = (f"{geometric_mean(x):.2f} × ({min(x):.2f} to {max(x):.2f})" for x in against.values())
-    made = record.provenance
-    torch, cudnn_made, triton = map(record.version, ("torch", "cudnn", "triton"))
+def readme_table(runs: Sequence[data.Measured]) -> str:
+    """The README's table in Markdown: what the cells of each run come to, and how the runs were made."""
     note = (
-        "`attention()`, forward, in TFLOP/s: bf16, sequences of N tokens, 16,384 in all, 32 heads of 64 or 16 of 128. In the\n"
-        f"geometric mean {cudnn} as fast as cuDNN and {fa2} as FlashAttention-2, which PyTorch\n"
-        f"brings. Measured {made['date'][:10]} on an {made['device']} with torch {torch}, cuDNN {cudnn_made} "
-        f"and triton {triton} by `{made['command']}`, all in one run.\n" + _limits(record)
+        f"How many times as fast as others `{OURS}` is: the geometric mean over twelve cells, and in parentheses the cell where it\n"
+        "stands worst. The cells are bf16, sequences of 1,024, 4,096 and 16,384 tokens, 16,384 in all, 32 heads of 64 or 16 of 128,\n"
+        "with and without a causal mask. *Replayed CUDA graphs* leave the host out; *eager calls* are a loop in Python with autograd\n"
+        f"on, as a user makes them. cuDNN and FlashAttention-2 are those that PyTorch brings, and FlexAttention is compiled; `{OURS}`'s\n"
+        "tiles were chosen by runs on an H200 and these shapes.\n"
     )
-    return "\n".join([note, "", *lines]) + "\n"
+    lines = ["| | | " + " | ".join(NAMES.values()) + " |", "| --- | --- " + "| --- " * len(NAMES) + "|"]
+    for run in runs:
+        rows, device = timed(run), run.provenance["device"].split()[1]
+        for direction, how in KINDS:
+            found = (ratios(rows, name, direction, how) for name in NAMES)
+            cells = [f"{geometric_mean(x):.2f} ({min(x):.2f})" if x else "" for x in found]
+            lines.append(f"| {device} {direction} | {KIND[how]} | {' | '.join(cells)} |")
+    return "\n".join([note, *lines, "", *map(_made, runs)]) + "\n" + _short()
 
 
-def _limits(record: data.Measured) -> str:
-    """What the comparison with cuDNN leaves out."""
-    short, again = ratios(record, "attention()", "cuDNN", LENGTHS[:1]), data.measured(SHOWN_DEVICE, AGAIN)
-    other = ratios(again, "attention()", "cuDNN", LENGTHS[1:])
+def _made(run: data.Measured) -> str:
+    """What was measured where, when and how."""
+    made, rows = run.provenance, timed(run)
+    versions = ", ".join(f"{name} {run.version(key)}" for name, key in _versions(run).items())
+    speeds = []
+    for direction in ("forward", "backward"):
+        ours = [row.tflops for row in rows if (row.algorithm, row.direction, row.how) == (OURS, direction, "graphs")]
+        speeds.append(f"{min(ours):.0f} to {max(ours):.0f} TFLOP/s {direction}")
     return (
-        "Its tiles were chosen by runs on this GPU and these shapes, cuDNN's were not; at N = 512, left out here, it is "
-        f"{min(short):.2f} to {max(short):.2f} ×\nas fast as cuDNN; another run, that of lecture 12, gives {geometric_mean(other):.2f} × "
-        f"({min(other):.2f} to {max(other):.2f}) for N from 1,024 on."
+        f"{made['device']}: measured {made['date'][:10]} with {versions} by `{made['command']}`, all in one run;\n"
+        f"`{OURS}` itself at {' and '.join(speeds)} in graphs."
     )
 
 
-def write_readme(record: data.Measured) -> None:
+def _versions(run: data.Measured) -> dict[str, str]:
+    keys = {"torch": "torch", "cuDNN": "cudnn", "triton": "triton", "FlashAttention-4": "flash-attn-4"}
+    return {name: key for name, key in keys.items() if key != "flash-attn-4" or "FA4" in algorithms(timed(run))}
+
+
+def _short() -> str:
+    """What the twelve cells leave out."""
+    rate = rates(data.measured(*LADDER))
+    short = [rate[key] / rate["cuDNN", *key[1:]] for key in rate if key[0] == OURS and key[3] == 512]
+    return f"At N = 512, in the run of lecture 11, its forward pass is {min(short):.2f} to {max(short):.2f} × as fast as cuDNN's.\n"
+
+
+def write_readme(runs: Sequence[data.Measured]) -> None:
     text = README.read_text(encoding="utf-8")
     if not BLOCK.search(text):
         raise ValueError("README.md has no lines <!-- bench --> and <!-- /bench --> for the table to stand between")
-    write_atomically(README, BLOCK.sub(lambda _: readme_table(record), text))
+    write_atomically(README, BLOCK.sub(lambda _: readme_table(runs), text))
+
+
+def shown() -> list[data.Measured]:
+    """The records that the README shows."""
+    folders = [device for device in SHOWN if (DATA / "measured" / device / f"{RECORD}.json").is_file()]
+    return [data.measured(device, RECORD) for device in folders]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m course_lib.recordings.bench", description="The ladder beside its peers."
+        prog="python -m course_lib.recordings.bench", description="attention() beside its peers."
     )
-    parser.add_argument("--readme", action="store_true", help="only write the README's table from the record")
-    if not parser.parse_args().readme:
-        if runtime.mode() != "GPU" or runtime.architecture() != 90:
-            print("make bench needs a Hopper GPU (H100, H200): the last rungs are made for it", file=sys.stderr)
+    parser.add_argument("--out", type=Path, help="write the record to this folder, and leave the README alone")
+    parser.add_argument("--readme", action="store_true", help="only write the README's table from the records")
+    asked = parser.parse_args()
+    if not asked.readme:
+        if runtime.mode() != "GPU" or runtime.architecture() < 80:
+            print(
+                "make bench needs a CUDA GPU that multiplies in bf16 (compute capability 8.0 or more); "
+                f"this machine is in the mode: {runtime.mode()}",
+                file=sys.stderr,
+            )
             return 1
-        records.record(RECORD, forward_ladder(), command="make bench")
-        record = data.measured(records.device_slug(), RECORD)
-        for lengths in (LENGTHS[:3], LENGTHS[3:]):
-            print(table(record, lengths), end="\n\n")
-    write_readme(data.measured(SHOWN_DEVICE, RECORD))
+        rows = beside_peers.attention_beside_peers()
+        for kind in KINDS:
+            print(beside_peers.table([Timed(**row) for row in rows], *kind), end="\n\n")
+        print(records.record(RECORD, rows, "make bench", asked.out))
+    if asked.out is None:
+        write_readme(shown())
     return 0
 
 

@@ -29,10 +29,10 @@ def _rate(n: int, causal: bool, seconds: float) -> float:
     return flops(n, causal) / seconds / 1e12
 
 
-def _compile_together(jobs: Iterable[tuple[Rung, int, bool]]) -> None:
-    """Fill Triton's cache from as many processes as there are cores; who cannot compile fails again, in its turn."""
+def compile_together(launch: Callable[..., None], jobs: Iterable[tuple[Any, ...]]) -> None:
+    """Fill the caches on disk: ``launch(*job)`` in as many processes as there are cores; who cannot compile fails again, in its turn."""
     with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
-        for done in [pool.submit(_launch_once, *job) for job in jobs]:
+        for done in [pool.submit(launch, *job) for job in jobs]:
             done.exception()
 
 
@@ -49,7 +49,7 @@ def forward_ladder() -> list[dict[str, Any]]:
     fused kernel does not round S and P to bf16 in memory. Raises RuntimeError where one is not.
     """
     shapes = list(itertools.product((64, 128), (False, True), LENGTHS))
-    _compile_together(itertools.product((*RUNGS.values(), THREE_MATMULS), (64, 128), (False, True)))
+    compile_together(_launch_once, itertools.product((*RUNGS.values(), THREE_MATMULS), (64, 128), (False, True)))
     rows = []
     for d, causal, n in measure.progress(shapes, "d, causal, N"):
         q, k, v = _inputs(d, n)
@@ -92,7 +92,7 @@ def forward_blocks() -> list[dict[str, Any]]:
         for name in ("tuned", "causal block skipping", "TMA")
         for tiling in tilings
     }
-    _compile_together(itertools.product(rungs.values(), (64, 128), (False, True)))
+    compile_together(_launch_once, itertools.product(rungs.values(), (64, 128), (False, True)))
     rows, n = [], 4096
     for d, causal in measure.progress(list(itertools.product((64, 128), (False, True))), "d, causal"):
         q, k, v = _inputs(d, n)

@@ -27,9 +27,9 @@ def _cpu() -> str:
 
 
 def device_slug() -> str:
-    """The folder name of this device's records: 'nvidia-h200', or 'cpu-x86_64'."""
+    """The folder name of this device's records: 'nvidia-h200', 'cpu-x86_64'; of an 'NVIDIA H100 80GB HBM3' without its memory."""
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu-{platform.machine()}"
-    return re.sub(r"[^\w.-]+", "-", name.lower())
+    return re.sub(r"[^\w.-]+", "-", re.sub(r" \d+GB\b.*", "", name).lower())
 
 
 def _output(*command: str) -> str:
@@ -43,10 +43,11 @@ def provenance(command: str) -> dict[str, Any]:
     """When, on what, with which versions and by which command a record was made."""
     checks.text("command", command)
     versions = {"python": platform.python_version(), "torch": torch.__version__}
-    try:
-        versions["triton"] = version("triton")
-    except PackageNotFoundError:
-        versions["triton"] = "none"
+    for name in ("triton", "flash-attn-4"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "none"
     if torch.cuda.is_available():
         versions["cudnn"] = str(torch.backends.cudnn.version())
     made: dict[str, Any] = {

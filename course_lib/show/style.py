@@ -36,6 +36,7 @@ ALGORITHM = {
     "V2": BLUE,
     "running": ORANGE,
     "compulsory": GREEN,
+    "flash": BLUE,
     "lite": PURPLE,
     "sdpa": GREY,
     "tiled": BLUE,
