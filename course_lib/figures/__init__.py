@@ -29,6 +29,7 @@ from course_lib.figures.one_head import (
     query_blocks_compiled,
     running_state,
 )
+from course_lib.figures.softmax_pictures import first_grid, moving_ruler, saved_pass, scores_in_order, softmax_passes
 
 __all__ = [
     "attention_roofline",
@@ -41,6 +42,7 @@ __all__ = [
     "error_is_0_002",
     "error_over_time",
     "errors_by_length",
+    "first_grid",
     "four_counts",
     "fp16_or_bf16",
     "gains_by_heads",
@@ -49,6 +51,7 @@ __all__ = [
     "largest_steps",
     "launches",
     "loop_walk",
+    "moving_ruler",
     "number_lines",
     "one_head_speed",
     "pair_cycles",
@@ -58,10 +61,13 @@ __all__ = [
     "registers_and_shared_memory",
     "registers_are_faster",
     "running_state",
+    "saved_pass",
     "score_size",
+    "scores_in_order",
     "seat_gains",
     "seats",
     "self_noise",
+    "softmax_passes",
     "splitting_pays",
     "stage_errors",
     "standard_kernels",
