@@ -30,6 +30,7 @@ from course_lib.figures.one_head import (
     running_state,
 )
 from course_lib.figures.softmax_pictures import first_grid, moving_ruler, saved_pass, scores_in_order, softmax_passes
+from course_lib.figures.wrong_kernel import growth, lite_errors, stacked_weights, usual_test
 
 __all__ = [
     "attention_roofline",
@@ -46,10 +47,12 @@ __all__ = [
     "four_counts",
     "fp16_or_bf16",
     "gains_by_heads",
+    "growth",
     "heads_time",
     "idle_sms",
     "largest_steps",
     "launches",
+    "lite_errors",
     "loop_walk",
     "moving_ruler",
     "number_lines",
@@ -69,8 +72,10 @@ __all__ = [
     "self_noise",
     "softmax_passes",
     "splitting_pays",
+    "stacked_weights",
     "stage_errors",
     "standard_kernels",
     "tiles_of_a_step",
     "two_memories",
+    "usual_test",
 ]
