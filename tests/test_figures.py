@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from course_lib import figures
-from course_lib.figures import backward, loop_orders, records
+from course_lib.figures import backward, loop_orders, records, stack
 from course_lib.model import cost
 from course_lib.show.style import Picture
 
@@ -83,3 +83,21 @@ def test_words_for_the_backward_pass_say_what_is_drawn_and_no_result(draw) -> No
 def test_a_distance_so_far_never_falls_and_a_run_is_no_distance_from_itself() -> None:
     assert sorted(backward.apart("attention")) == backward.apart("attention")
     assert set(backward.apart("sdpa")) == {0}
+
+
+@pytest.mark.parametrize("one_query", [False, True])
+def test_a_table_of_times_fits_one_query_where_ours_is_as_many_times_as_long_at_each_length(one_query: bool) -> None:
+    apart = stack.over_reported("Python", one_query)
+    assert (max(apart) / min(apart) < 1.2) == one_query
+    assert not re.search(r"\d", stack.all_and_one().alt)
+
+
+def test_of_two_machines_the_shared_rungs_are_drawn_and_of_one_all_but_the_interpreted() -> None:
+    names = []
+    for machine in (*stack.MACHINES, "both"):
+        ax = Figure().subplots()
+        stack.over_n(ax, "memory, all queries", machine)
+        names.append([text.get_text() for text in ax.get_legend().get_texts()])
+    assert len(names[2]) == 2 * len(stack.COMPARED)
+    assert set(stack.SOLVED) <= set(names[1])
+    assert not [name for name in names[0] if "interpreted" in name]

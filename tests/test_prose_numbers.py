@@ -16,7 +16,7 @@ import pytest
 from prose_numbers import Hit, Page, clean, kind
 
 from course_lib import data
-from course_lib.figures import backward, climb, climb_records, formats, loop_orders, softmax_pictures
+from course_lib.figures import backward, climb, climb_records, formats, loop_orders, softmax_pictures, stack
 from course_lib.model import cost, pipeline, roofline
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,6 +106,7 @@ SCOPE = {
     "formats": formats,
     "climb": climb_records,
     "tiles": climb.tiles,
+    "stack": stack,
 }
 
 

@@ -4,6 +4,7 @@ A subject is a module. It reads its records as typed rows (``records.rows``) and
 stands with the figure; it names axes and marks, without digits and without what comes out: a screen reader meets it before the answer.
 """
 
+from course_lib.figures.first_pictures import programs_on_sms, sharpen, warehouse
 from course_lib.figures.formats import (
     by_format,
     draws,
@@ -59,6 +60,7 @@ __all__ = [
     "one_head_speed",
     "pair_cycles",
     "pipelining",
+    "programs_on_sms",
     "query_blocks",
     "query_blocks_compiled",
     "registers_and_shared_memory",
@@ -70,6 +72,7 @@ __all__ = [
     "seat_gains",
     "seats",
     "self_noise",
+    "sharpen",
     "softmax_passes",
     "splitting_pays",
     "stacked_weights",
@@ -78,4 +81,5 @@ __all__ = [
     "tiles_of_a_step",
     "two_memories",
     "usual_test",
+    "warehouse",
 ]
