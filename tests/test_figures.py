@@ -5,11 +5,12 @@ import re
 from typing import NamedTuple
 
 import pytest
+import torch
 from matplotlib.figure import Figure
 
 from course_lib import figures
-from course_lib.figures import backward, loop_orders, records, stack
-from course_lib.model import cost
+from course_lib.figures import backward, loop_orders, records, stack, wrong_kernel
+from course_lib.model import cost, reference
 from course_lib.show.style import Picture
 
 WHOLE = [name for name in figures.__all__ if not inspect.signature(getattr(figures, name)).parameters]
@@ -101,3 +102,27 @@ def test_of_two_machines_the_shared_rungs_are_drawn_and_of_one_all_but_the_inter
     assert len(names[2]) == 2 * len(stack.COMPARED)
     assert set(stack.SOLVED) <= set(names[1])
     assert not [name for name in names[0] if "interpreted" in name]
+
+
+@pytest.mark.parametrize(("spike", "block", "words"), [(0, 64, "1 of 7"), (20, 64, "2 of 7"), (0, 16, "2 of 31")])
+def test_a_late_spike_brings_one_correction_more_than_the_row_has(spike, block, words) -> None:
+    said = figures.running_state(list(Figure().subplots(2, 2).flat), block, spike, 1.0)
+    assert said == f"{words} blocks after the first brought a correction"
+
+
+@pytest.mark.parametrize(
+    ("scale", "tolerance", "accepted"),
+    [(1.0, 1e-2, "64"), (0.01, 1e-2, "64, 128"), (0.003, 1e-2, "64, 128, 256, 512, 1,024"), (0.01, 1e-3, "64")],
+)
+def test_a_test_with_small_values_accepts_lite(scale, tolerance, accepted) -> None:
+    assert figures.usual_test(Figure().subplots(), scale, tolerance) == f"the test accepts Lite at N = {accepted}"
+
+
+def test_lite_is_attention_in_one_block_and_the_weights_of_its_blocks_add_up_to_their_number() -> None:
+    (head,) = wrong_kernel.random_heads([48])
+    q, k, v = head
+    torch.testing.assert_close(wrong_kernel.block_averages(q, k, v, 48), reference.attention(q, k, v))
+    ones = torch.ones_like(v)
+    torch.testing.assert_close(wrong_kernel.block_averages(q, k, ones, 16), 3 * ones.double())
+    with pytest.raises(ValueError, match="block is 0"):
+        figures.growth(Figure().subplots(), 0, 1.0)
