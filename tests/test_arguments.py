@@ -175,7 +175,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "cost.flash_v1_blocks": (cost.flash_v1_blocks, {"sram_elements": 1000, "d": 4}),
     "cost.attention_memory": (cost.attention_memory, {"n": 8, "d": 4, "algorithm": "flash"}),
-    "ladder.slope": (ladder.slope, {"lengths": [1, 2, 4], "seconds": [1.0, 2.0, 3.0]}),
+    "measure.slope": (measure.slope, {"lengths": [1, 2, 4], "seconds": [1.0, 2.0, 3.0]}),
     "ladder.attention_floats": (ladder.python.attention_floats, {name: x.tolist() for name, x in HEAD.items()}),
     "ladder.value_gradients": (
         ladder.python.value_gradients,
