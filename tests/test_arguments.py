@@ -63,7 +63,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "reference.attention": (reference.attention, HEAD | {"scale": 0.5, "causal": True}),
     "softmax.weights": (softmax.weights, {"x": X, "m": L}),
     "softmax.correction": (softmax.correction, {"m_old": L, "m_new": L + 1}),
-    "softmax.naive": (softmax.naive, {"x": X}),
     "softmax.offline": (softmax.offline, {"x": X, "stats_dtype": torch.float64}),
     "softmax.online": (softmax.online, {"x": X, "block": 3, "stats_dtype": torch.float64}),
     "softmax.online_states": (softmax.online_states, {"x": X, "block": 3}),

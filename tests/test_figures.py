@@ -9,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 
 from course_lib import figures
-from course_lib.figures import backward, loop_orders, records, stack, wrong_kernel
+from course_lib.figures import backward, loop_orders, matmul_pictures, records, stack, wrong_kernel
 from course_lib.model import cost, reference
 from course_lib.show.style import Picture
 
@@ -126,3 +126,24 @@ def test_lite_is_attention_in_one_block_and_the_weights_of_its_blocks_add_up_to_
     torch.testing.assert_close(wrong_kernel.block_averages(q, k, ones, 16), 3 * ones.double())
     with pytest.raises(ValueError, match="block is 0"):
         figures.growth(Figure().subplots(), 0, 1.0)
+
+
+def test_the_state_after_all_scores_depends_on_no_order_and_no_block() -> None:
+    words = [
+        figures.scores_in_order(Figure().subplots(), order, block)
+        for order in ("as drawn", "rising", "falling")
+        for block in (1, 7, 64)
+    ]
+    assert len({text.split(";")[1] for text in words}) == 1
+    assert [text.split(" in ")[0] for text in words[3::3]] == ["63 corrections", "0 corrections"]
+    with pytest.raises(ValueError, match="order is 'random'; choose one of"):
+        figures.scores_in_order(Figure().subplots(), "random", 1)
+
+
+def test_programs_in_groups_read_fewer_strips() -> None:
+    assert matmul_pictures.by_columns(131) == (3, 4)
+    assert matmul_pictures.by_groups(131) == (3, 16)
+    for order in (matmul_pictures.by_columns, matmul_pictures.by_groups):
+        assert len({order(program) for program in range(matmul_pictures.TILES**2)}) == matmul_pictures.TILES**2
+    assert matmul_pictures.strips(matmul_pictures.by_columns) == (32, 5)
+    assert matmul_pictures.strips(matmul_pictures.by_groups) == (8, 17)
