@@ -17,7 +17,7 @@ import torch
 
 from course_lib import algorithms, checks, claims, data, gpt, ladder, runtime
 from course_lib.instruments import measure, peers
-from course_lib.kernels import eight_bit, exponential, lite, loop_orders, matmul, online, operands
+from course_lib.kernels import eight_bit, lite, loop_orders, matmul, online, operands
 from course_lib.kernels import softmax as softmax_kernels
 from course_lib.model import cost, formats, memory, quantize, reference, registers, roofline, rounding, softmax
 from course_lib.recordings import records
@@ -200,7 +200,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         eight_bit.attention,
         WIDE | {"sign": quantize.signs(32), "causal": True, "kernel": "Triton", "permuted": True},
     ),
-    "kernels.softmax_weights": (exponential.softmax_weights, {"s": X, "scale": 0.5, "folded": True}),
     "kernels.operands.quantise_rows": (operands.quantise_rows, {"x": WIDE["q"], "block": 64}),
 }
 TAKES = {  # these compare numbers of any kind, know infinity, or go element by element

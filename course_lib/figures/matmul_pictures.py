@@ -14,11 +14,8 @@ from course_lib.show import style
 from course_lib.show.tables import Table
 
 N = 4096  # of the recorded matmuls
-GROUP, TILES, AT_ONCE = (
-    8,
-    32,
-    132,
-)  # rows of tiles in a group; tiles along a side of C, 4,096 / 128; programs, one per SM of an H200
+GROUP, TILES = 8, 32  # rows of tiles in a group; tiles along a side of C, 4,096 / 128
+AT_ONCE = 132  # programs, if each SM of an H200 runs one
 
 
 class Timed(NamedTuple):
