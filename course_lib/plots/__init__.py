@@ -13,7 +13,7 @@ from course_lib.plots.ladder import ladder_lines
 from course_lib.plots.low_precision import butterfly, error_bands, kept, row_bars, share_bars, ways
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
 from course_lib.plots.softmax import key_blocks, online_step
-from course_lib.plots.speed import curves, grouped_bars, lines, time_bars, timeline
+from course_lib.plots.speed import curves, grouped_bars, lines, timeline
 
 __all__ = [
     "butterfly",
@@ -36,7 +36,6 @@ __all__ = [
     "share_bars",
     "stage_lines",
     "tile_budget",
-    "time_bars",
     "timeline",
     "trace",
     "traffic_bars",
