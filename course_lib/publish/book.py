@@ -19,6 +19,7 @@ import yaml
 from sphinx.cmd.build import build_main
 
 from course_lib import data, runtime
+from course_lib.files import copy_atomically
 from course_lib.publish import imports, ledger, notebooks, pictures, slides, web, working_copy
 
 ROOT = notebooks.NOTEBOOKS.parent
@@ -150,7 +151,7 @@ def write(site: Path = SITE) -> int:
         ]
         # Beside the folder that it builds in, myst-nb leaves one of its own.
         failed = build_main([*flags, str(sources), f"{folder}/book"])
-        shutil.copytree(f"{folder}/book", site, dirs_exist_ok=True)
+        shutil.copytree(f"{folder}/book", site, copy_function=copy_atomically, dirs_exist_ok=True)
         return failed
 
 
