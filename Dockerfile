@@ -4,10 +4,10 @@
 # The volume keeps the student's own copy of the lectures.
 FROM python:3.12-slim@sha256:78387bc3881b8273120a12ebe6c1ab22b018ccc2c9adf565ae1ac9b536e184ea
 
-# A compiler for the C++ rung of lecture 15, make for the commands of the README: any version of Debian's will do.
+# A compiler for the C++ rung of lecture 15, make for the commands of the README, bubblewrap for grading: any version of Debian's will do.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends g++ make \
+    && apt-get install -y --no-install-recommends bubblewrap g++ make \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 1000 student \
     && install --directory --owner=student /course /course/work

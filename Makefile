@@ -116,7 +116,7 @@ record: $(READY)  ## re-run all recorded measurements on this GPU
 	@$(PYTHON) -m course_lib.recordings
 
 .PHONY: bench
-bench: $(READY)  ## attention() beside cuDNN, FlashAttention-2 and -4 and FlexAttention on a GPU, five minutes: tables, record, README
+bench: $(READY)  ## attention() beside cuDNN, FlashAttention-2 and -4 and FlexAttention on a GPU: tables, record, README
 	@$(PYTHON) -m course_lib.recordings.bench
 
 .PHONY: peers

@@ -37,6 +37,12 @@ def write_atomically(path: Path, content: str | bytes, mode: int | None = None) 
     _keep_name(target.parent)
 
 
+def copy_atomically(source: str | Path, target: str | Path) -> str | Path:
+    """Put a file's content in the place of ``target`` as ``write_atomically`` does; the ``copy_function`` of shutil.copytree."""
+    write_atomically(Path(target), Path(source).read_bytes())
+    return target
+
+
 def _keep_name(folder: Path) -> None:
     """Bring a folder's names to the disk, too, where a system can (not Windows)."""
     with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ import torch
 
 from course_lib import algorithms, checks, claims, data, gpt, ladder, runtime
 from course_lib.instruments import measure, peers
-from course_lib.kernels import eight_bit, exponential, lite, loop_orders, matmul, online, operands
+from course_lib.kernels import eight_bit, lite, loop_orders, matmul, online, operands
 from course_lib.kernels import softmax as softmax_kernels
 from course_lib.model import cost, formats, memory, quantize, reference, registers, roofline, rounding, softmax
 from course_lib.recordings import records
@@ -63,7 +63,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "reference.attention": (reference.attention, HEAD | {"scale": 0.5, "causal": True}),
     "softmax.weights": (softmax.weights, {"x": X, "m": L}),
     "softmax.correction": (softmax.correction, {"m_old": L, "m_new": L + 1}),
-    "softmax.naive": (softmax.naive, {"x": X}),
     "softmax.offline": (softmax.offline, {"x": X, "stats_dtype": torch.float64}),
     "softmax.online": (softmax.online, {"x": X, "block": 3, "stats_dtype": torch.float64}),
     "softmax.online_states": (softmax.online_states, {"x": X, "block": 3}),
@@ -175,7 +174,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "cost.flash_v1_blocks": (cost.flash_v1_blocks, {"sram_elements": 1000, "d": 4}),
     "cost.attention_memory": (cost.attention_memory, {"n": 8, "d": 4, "algorithm": "flash"}),
-    "ladder.slope": (ladder.slope, {"lengths": [1, 2, 4], "seconds": [1.0, 2.0, 3.0]}),
+    "measure.slope": (measure.slope, {"lengths": [1, 2, 4], "seconds": [1.0, 2.0, 3.0]}),
     "ladder.attention_floats": (ladder.python.attention_floats, {name: x.tolist() for name, x in HEAD.items()}),
     "ladder.value_gradients": (
         ladder.python.value_gradients,
@@ -201,7 +200,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         eight_bit.attention,
         WIDE | {"sign": quantize.signs(32), "causal": True, "kernel": "Triton", "permuted": True},
     ),
-    "kernels.softmax_weights": (exponential.softmax_weights, {"s": X, "scale": 0.5, "folded": True}),
     "kernels.operands.quantise_rows": (operands.quantise_rows, {"x": WIDE["q"], "block": 64}),
 }
 TAKES = {  # these compare numbers of any kind, know infinity, or go element by element

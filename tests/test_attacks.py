@@ -198,6 +198,7 @@ def test_nobody_passes_without_an_answer(graded) -> None:
     cheats = {name: rows for name, rows in graded.rows.items() if name.startswith(("cheats/", "'cheats/"))}
     assert len(cheats) == len(list((graded.folder / "cheats").iterdir()))
     assert [name for name, rows in cheats.items() if any(row["status"] == "passed" for row in rows)] == []
+    assert [name for name, rows in cheats.items() if any("the grader broke off" in row["words"] for row in rows)] == []
 
 
 def test_the_honest_pass(graded) -> None:

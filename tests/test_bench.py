@@ -133,11 +133,30 @@ def test_without_a_gpu(monkeypatch, capsys) -> None:
     assert "make bench needs a CUDA GPU that multiplies in bf16" in capsys.readouterr().err
 
 
+def test_the_readme_shows_the_records() -> None:
+    assert bench.BLOCK.search(bench.README.read_text(encoding="utf-8")).group() == bench.block()
+
+
+def test_the_readme_changes_with_the_first_run(monkeypatch, tmp_path) -> None:
+    (tmp_path / "README.md").write_text("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n")
+    monkeypatch.setattr(bench, "README", tmp_path / "README.md")
+    monkeypatch.setattr(bench, "shown", lambda: [])
+    bench.write_readme()
+    ladder = (tmp_path / "README.md").read_text()
+    assert "replayed CUDA graphs and without autograd" in ladder
+    assert "python -m course_lib.recordings forward_ladder" in ladder
+    assert len([line for line in ladder.splitlines() if line.startswith(("| 64 ", "| 128 "))]) == len(CELLS)
+    monkeypatch.setattr(bench, "shown", lambda: [run()])
+    bench.write_readme()
+    text = (tmp_path / "README.md").read_text()
+    assert text == f"before\n<!-- bench -->\n{bench.readme_table([run()])}<!-- /bench -->\nafter\n"
+
+
 def test_a_readme_without_a_place_for_the_table(monkeypatch, tmp_path) -> None:
     (tmp_path / "README.md").write_text("nothing here")
     monkeypatch.setattr(bench, "README", tmp_path / "README.md")
     with pytest.raises(ValueError, match="no lines <!-- bench -->"):
-        bench.write_readme([run()])
+        bench.write_readme()
 
 
 @pytest.mark.kernel
@@ -149,6 +168,22 @@ def test_turns_time_each_call() -> None:
     )
     assert list(times) == ["one", "four"]
     assert 2 < times["four"].median / times["one"].median < 8
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(runtime.mode() != "GPU", reason="CUDA graphs")
+def test_both_kinds_of_time_of_both_passes() -> None:
+    """The host's share comes on top: a loop of eager calls is no faster than replays of the same calls."""
+    with torch.cuda.stream(torch.cuda.Stream()):
+        cell = beside_peers._Cell(64, True, 1024)
+        found = {
+            name: peer for name, peer in beside_peers.peers(True, 1024).items() if name in ("attention()", "cuDNN")
+        }
+        assert max(map(cell.error, found.values())) <= beside_peers.WRONG
+        for direction in ("forward", "backward"):
+            calls = {name: (peer, beside_peers._calls(cell, peer)[direction]) for name, peer in found.items()}
+            graphs, eager = (beside_peers._times(calls, graph) for graph in (True, False))
+            assert all(0 < 0.8 * graphs[name].median < eager[name].median for name in found)
 
 
 @pytest.mark.skipif(runtime.mode() == "GPU", reason="this GPU would be measured")

@@ -3,6 +3,8 @@
 import ast
 import inspect
 import math
+import os
+import threading
 import time
 
 import numpy as np
@@ -11,7 +13,18 @@ import torch
 from written import RIGHT, defined, online
 
 from course_lib import runtime
-from course_lib.exercises import check, compiling, exercises, hint, material, progress, progress_file, solution
+from course_lib.exercises import (
+    check,
+    compiling,
+    exercises,
+    hint,
+    isolation,
+    material,
+    progress,
+    progress_file,
+    solution,
+    talk,
+)
 from course_lib.exercises.base import Case
 from course_lib.exercises.checking import shown
 from course_lib.exercises.differences import differs
@@ -237,6 +250,29 @@ def test_a_compiler_that_does_not_end_is_no_pass_and_is_asked_again(monkeypatch)
     assert "could not be compiled: the compiler did not end" in report.details[0]
     monkeypatch.undo()
     assert check(defined(kernel, "matmul_kernel")).status == "passed"
+
+
+def test_a_compiler_that_breaks_off_has_allowed_nothing(monkeypatch) -> None:
+    monkeypatch.setattr(compiling, "_run", lambda *_: (70, '{"refused": ""}', "it fell"))
+    kernel = TILED.replace("acc = tl.zeros", "acc = 2 * tl.zeros")
+    assert compiling.refusal([kernel], "matmul_kernel", [LAUNCH]) == "could not be compiled: it fell"
+
+
+@pytest.mark.parametrize(("code", "said"), [(0, "answer"), (70, "exit code 70"), (-9, "signal 9"), (None, talk.LOST)])
+def test_a_sandboxs_answer_counts_if_its_process_ended_well(code, said, monkeypatch) -> None:
+    monkeypatch.setattr(isolation, "GRACE", 0.1)
+    (answer, to), (told, tell) = os.pipe(), os.pipe()
+    os.write(to, b"answer")
+    os.close(to)
+    if code is not None:
+        os.write(tell, b"%d" % code)
+    try:
+        found = talk.Talk(answer, told, threading.Event()).rest(5.0).decode()
+    except talk.WorkError as error:
+        found = str(error)
+    assert said in found
+    for descriptor in (answer, told, tell):
+        os.close(descriptor)
 
 
 def test_a_case_may_bring_its_own_block_sizes() -> None:

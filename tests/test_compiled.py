@@ -10,7 +10,6 @@ from course_lib import attention, data
 from course_lib.instruments import compiled, measure
 from course_lib.instruments.compiled import inspect, matrix
 from course_lib.kernels import portable
-from course_lib.kernels.exponential import softmax_weights
 from course_lib.kernels.matmul import tiled_matmul
 from course_lib.kernels.online import flash_online
 
@@ -104,13 +103,6 @@ def test_loads_are_as_wide_as_strides_allow() -> None:
     options = {"causal": False, "offset": 0, "scale": 0.125, "softcap": 0.0}
     calls = [(portable.launch_forward, (strided(*shape),) * 3, options) for shape in shapes]
     assert [report.load_bytes[0] for report in compiled.inspect_all(calls)] == [16, 16, 2]
-
-
-def test_a_folded_exponential_saves_a_multiplication_for_each_score() -> None:
-    scores = matrix(64, 512, torch.float32)  # 128 threads a row: 4 scores each
-    plain, folded = compiled.inspect_all([(softmax_weights, (scores, 0.5, fold), {}) for fold in (False, True)])
-    assert (plain.count("ex2"), folded.count("ex2")) == (4, 4)
-    assert plain.count("mul.f32") - folded.count("mul.f32") == 3
 
 
 def test_an_answer_depends_on_the_kernels_file_even_if_the_launcher_is_elsewhere(monkeypatch) -> None:

@@ -186,6 +186,7 @@ def test_every_table_and_recording_in_data_is_sound() -> None:
         "attention_gpu",
         "attention_error",
         "eight_bit_error",
+        "fa3_ablation",
         "fa3_forward",
         "full_stack",
         "intensity",

@@ -5,11 +5,12 @@ import re
 from typing import NamedTuple
 
 import pytest
+import torch
 from matplotlib.figure import Figure
 
 from course_lib import figures
-from course_lib.figures import backward, loop_orders, records
-from course_lib.model import cost
+from course_lib.figures import backward, loop_orders, matmul_pictures, records, stack, wrong_kernel
+from course_lib.model import cost, reference
 from course_lib.show.style import Picture
 
 WHOLE = [name for name in figures.__all__ if not inspect.signature(getattr(figures, name)).parameters]
@@ -83,3 +84,66 @@ def test_words_for_the_backward_pass_say_what_is_drawn_and_no_result(draw) -> No
 def test_a_distance_so_far_never_falls_and_a_run_is_no_distance_from_itself() -> None:
     assert sorted(backward.apart("attention")) == backward.apart("attention")
     assert set(backward.apart("sdpa")) == {0}
+
+
+@pytest.mark.parametrize("one_query", [False, True])
+def test_a_table_of_times_fits_one_query_where_ours_is_as_many_times_as_long_at_each_length(one_query: bool) -> None:
+    apart = stack.over_reported("Python", one_query)
+    assert (max(apart) / min(apart) < 1.2) == one_query
+    assert not re.search(r"\d", stack.all_and_one().alt)
+
+
+def test_of_two_machines_the_shared_rungs_are_drawn_and_of_one_all_but_the_interpreted() -> None:
+    names = []
+    for machine in (*stack.MACHINES, "both"):
+        ax = Figure().subplots()
+        stack.over_n(ax, "memory, all queries", machine)
+        names.append([text.get_text() for text in ax.get_legend().get_texts()])
+    assert len(names[2]) == 2 * len(stack.COMPARED)
+    assert set(stack.SOLVED) <= set(names[1])
+    assert not [name for name in names[0] if "interpreted" in name]
+
+
+@pytest.mark.parametrize(("spike", "block", "words"), [(0, 64, "1 of 7"), (20, 64, "2 of 7"), (0, 16, "2 of 31")])
+def test_a_late_spike_brings_one_correction_more_than_the_row_has(spike, block, words) -> None:
+    said = figures.running_state(list(Figure().subplots(2, 2).flat), block, spike, 1.0)
+    assert said == f"{words} blocks after the first brought a correction"
+
+
+@pytest.mark.parametrize(
+    ("scale", "tolerance", "accepted"),
+    [(1.0, 1e-2, "64"), (0.01, 1e-2, "64, 128"), (0.003, 1e-2, "64, 128, 256, 512, 1,024"), (0.01, 1e-3, "64")],
+)
+def test_a_test_with_small_values_accepts_lite(scale, tolerance, accepted) -> None:
+    assert figures.usual_test(Figure().subplots(), scale, tolerance) == f"the test accepts Lite at N = {accepted}"
+
+
+def test_lite_is_attention_in_one_block_and_the_weights_of_its_blocks_add_up_to_their_number() -> None:
+    (head,) = wrong_kernel.random_heads([48])
+    q, k, v = head
+    torch.testing.assert_close(wrong_kernel.block_averages(q, k, v, 48), reference.attention(q, k, v))
+    ones = torch.ones_like(v)
+    torch.testing.assert_close(wrong_kernel.block_averages(q, k, ones, 16), 3 * ones.double())
+    with pytest.raises(ValueError, match="block is 0"):
+        figures.growth(Figure().subplots(), 0, 1.0)
+
+
+def test_the_state_after_all_scores_depends_on_no_order_and_no_block() -> None:
+    words = [
+        figures.scores_in_order(Figure().subplots(), order, block)
+        for order in ("as drawn", "rising", "falling")
+        for block in (1, 7, 64)
+    ]
+    assert len({text.split(";")[1] for text in words}) == 1
+    assert [text.split(" in ")[0] for text in words[3::3]] == ["63 corrections", "0 corrections"]
+    with pytest.raises(ValueError, match="order is 'random'; choose one of"):
+        figures.scores_in_order(Figure().subplots(), "random", 1)
+
+
+def test_programs_in_groups_read_fewer_strips() -> None:
+    assert matmul_pictures.by_columns(131) == (3, 4)
+    assert matmul_pictures.by_groups(131) == (3, 16)
+    for order in (matmul_pictures.by_columns, matmul_pictures.by_groups):
+        assert len({order(program) for program in range(matmul_pictures.TILES**2)}) == matmul_pictures.TILES**2
+    assert matmul_pictures.strips(matmul_pictures.by_columns) == (32, 5)
+    assert matmul_pictures.strips(matmul_pictures.by_groups) == (8, 17)

@@ -3,6 +3,8 @@
 import csv
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -14,12 +16,14 @@ import pytest
 
 from course_lib import exercises as course_exercises
 from course_lib import runtime
+from course_lib.exercises import __main__ as command_line
 from course_lib.exercises import (
     cells,
     checking,
     exercises,
     fresh_process,
     functions,
+    grade_tables,
     grading,
     material,
     progress_file,
@@ -214,6 +218,23 @@ def test_an_exercise_counts_once_by_the_best_of_a_students_notebooks() -> None:
     ]
     table = totals([*grades, Grade("ada", "ada/3.ipynb", "", "not graded"), Grade("bo", "bo.ipynb", "f", "missing")])
     assert table.rows == [["ada", 1, 0, 0, 0, 1], ["bo", 0, 0, 0, 1, 0]]
+
+
+def test_on_a_full_disk_the_tables_are_printed(tmp_path, monkeypatch, capsys) -> None:
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "grades.csv").write_text("before")
+    monkeypatch.setattr(grading, "grade", lambda *_: grading.Graded([Grade("ada", "ada.ipynb", "f", "passed")]))
+    monkeypatch.setattr(grade_tables, "write_atomically", full)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["grade", "grade", str(tmp_path)])
+    monkeypatch.setenv("TRITON_INTERPRET", "1")  # main sets it
+    assert command_line.main() == 1
+    said = capsys.readouterr()
+    assert re.search(r"^ada\.ipynb +1 ", said.out, re.MULTILINE)
+    assert "grades.csv cannot be written" in said.err
+    assert (tmp_path / "grades.csv").read_text() == "before"
 
 
 def test_as_root_without_a_way_nothing_is_run(tmp_path, monkeypatch) -> None:

@@ -109,10 +109,7 @@ def test_a_value_used_twice_gets_both_gradients_and_depth_does_not_matter() -> N
     assert start.grad == 5001
 
 
-def test_slopes_and_timings() -> None:
-    assert ladder.slope([8, 16, 32], [1e-3 * n**2 for n in (8, 16, 32)]) == pytest.approx(2)
-    with pytest.raises(ValueError, match="lengths has 1 entries"):
-        ladder.slope([8], [1.0])
+def test_timings() -> None:
     rows = ladder.timings([4, 128], seconds_each=0.001)
     assert {r["rung"] for r in rows if r["n"] == 4} == set(RUNGS)
     assert "Python + autograd" not in {r["rung"] for r in rows if r["n"] == 128}
@@ -213,11 +210,9 @@ def test_rows_that_do_not_belong_together_are_refused_and_not_cut_off(function) 
             function(*arguments)
 
 
-def test_what_slopes_timings_and_gradients_refuse() -> None:
+def test_what_timings_and_gradients_refuse() -> None:
     x = [[1.0, 2.0]]
     for call, error, message in (
-        (lambda: ladder.slope([4, 4], [1, 2]), ValueError, "lengths holds 4 only"),
-        (lambda: ladder.slope([1, 2], [0, 1]), ValueError, r"seconds\[0\] is 0; pass a finite number above 0"),
         (lambda: ladder.timings([8, -1]), ValueError, r"lengths\[1\] is -1"),
         (lambda: ladder.timings([8], seconds_each=math.nan), ValueError, "seconds_each is nan"),
         (lambda: python.value_gradients(x, x, x, [[1.0]]), ValueError, "do has 1 rows of 1 numbers"),

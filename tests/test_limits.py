@@ -60,7 +60,6 @@ REFUSED = {
     "heatmap": lambda: plots.heatmap(ax(), torch.ones(2000, 2000), "all"),
     "picture, axes": lambda: style.picture(lambda axes: None, axes=(1000, 1000), alt="many"),
     "picture, size": lambda: style.picture(lambda axes: None, size=(1e6, 1e6), alt="large"),
-    "bars": lambda: plots.time_bars(ax(), {str(i): 1.0 for i in range(10**5)}, "model"),
     "grouped bars": lambda: plots.grouped_bars(ax(), range(HUGE), {"one": range(HUGE)}, "y", "model"),
     "curves": lambda: plots.curves(ax(), {"one": range(HUGE)}, "x", "y", "model"),
     "lines": lambda: plots.lines(ax(), range(1, HUGE), {"one": range(1, HUGE)}, "x", "y", "model"),
@@ -114,9 +113,6 @@ def test_what_is_large_and_allowed_is_there_at_once(name) -> None:
 
 
 BAD = {
-    "a list for a dictionary": (lambda: plots.time_bars(ax(), [1.0], "model"), TypeError, "milliseconds"),
-    "no bars": (lambda: plots.time_bars(ax(), {}, "model"), ValueError, "milliseconds has 0 entries"),
-    "a time of 0": (lambda: plots.time_bars(ax(), {"a": 0.0}, "model"), ValueError, r"milliseconds\[0\] is 0.0"),
     "a text": (lambda: plots.curves(ax(), {"a": "12"}, "", "", ""), TypeError, r"series\['a'\] is '12'"),
     "one value too few": (
         lambda: plots.lines(ax(), [1, 2], {"a": [1.0]}, "", "", ""), ValueError, r"series\['a'\] has 1 entries"),
@@ -132,7 +128,6 @@ BAD = {
     "one of two axes": (lambda: plots.warp_split(ax()), TypeError, "axes is Axes; pass 2 axes"),
     "block": (lambda: plots.key_blocks([ax()] * 4, torch.ones(4), torch.ones(4, 1), 0), ValueError, "block is 0"),
     "stage": (lambda: plots.stage_lines(ax(), [1], {"all": [1.0]}, ""), ValueError, "the stage is 'all'"),
-    "format": (lambda: plots.format_bars(ax(), {"fp16": -1.0}, "", ""), ValueError, r"values\[0\] is -1.0"),
     "magnitude": (lambda: plots.relative_steps(ax(), ["fp16"], math.inf), ValueError, "x is inf; pass a finite number"),
     "neighbours": (lambda: plots.neighbours([ax(), ax()], "3", "fp16"), TypeError, "x is '3'"),
     "stages": (lambda: plots.butterfly([ax()], [torch.ones(2)] * 2), TypeError, "axes is 1; pass 2 axes"),
@@ -154,7 +149,7 @@ BAD = {
     "duration": (lambda: pipeline.simulate(load="2"), TypeError, "load is '2'"),
     "durations": (lambda: pipeline.simulate(load=1e308), ValueError, r"are up to 1e\+308; pass durations whose sum is finite"),
     "idle": (lambda: plots.timeline(ax(), pipeline.simulate(2), 1.5), ValueError, "idle is 1.5"),
-    "kind": (lambda: plots.time_bars(ax(), {"a": 1.0}, None), TypeError, "kind is None"),
+    "kind": (lambda: plots.lines(ax(), [1], {"a": [1.0]}, "", "", None), TypeError, "kind is None"),
     "queue": (lambda: pipeline.loads([1.0], 1, "yes"), TypeError, "queue is 'yes'"),
 }  # fmt: skip
 

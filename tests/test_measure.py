@@ -38,6 +38,17 @@ def test_timings_are_the_median_of_the_repeats_after_warm_up() -> None:
         measure.seconds(lambda: None, warm_up=-1)
 
 
+def test_a_slope_is_the_exponent_of_a_growth() -> None:
+    assert measure.slope([8, 16, 32], [1e-3 * n**2 for n in (8, 16, 32)]) == pytest.approx(2)
+    for lengths, seconds, message in (
+        ([8], [1.0], "lengths has 1 entries"),
+        ([4, 4], [1, 2], "lengths holds 4 only"),
+        ([1, 2], [0, 1], r"seconds\[0\] is 0; pass a finite number above 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            measure.slope(lengths, seconds)
+
+
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=9))
 def test_the_middle_half_lies_within_what_was_measured(samples) -> None:
     found = measure._timing(samples)

@@ -103,13 +103,7 @@ def test_a_lecture_has_the_anatomy_of_a_lecture(path) -> None:
     assert "notes" in kinds, "add notes: a cell of slide type 'notes' (CONTRIBUTING.md, Slides)"
 
 
-# Pages that are still longer than the form allows. Take a page out when it is rewritten.
-TOO_LONG = {"00", "02", "03", "04", "09", "12", "15"}
-
-
 def test_a_page_keeps_to_the_form(path) -> None:
-    if path.stem[:2] in TOO_LONG:
-        return
     notebook = load(path)
     assert notebook.metadata.course.study <= 65, "an hour for a reader who works alone: cut, or fold"
     assert 2 <= form.predictions(notebook) <= 7, "two to seven predictions; what cannot be derived is 'Look for'"

@@ -16,7 +16,17 @@ import pytest
 from prose_numbers import Hit, Page, clean, kind
 
 from course_lib import data
-from course_lib.figures import backward, climb, climb_records, loop_orders
+from course_lib.figures import (
+    backward,
+    climb,
+    climb_records,
+    formats,
+    loop_orders,
+    low_precision,
+    matmul_pictures,
+    softmax_pictures,
+    stack,
+)
 from course_lib.model import cost, pipeline, roofline
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -102,8 +112,13 @@ SCOPE = {
     "idle": idle,
     "backward": backward,
     "loops": loop_orders,
+    "passes": softmax_pictures,
+    "matmuls": matmul_pictures,
+    "formats": formats,
+    "eight": low_precision,
     "climb": climb_records,
     "tiles": climb.tiles,
+    "stack": stack,
 }
 
 

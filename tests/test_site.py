@@ -42,8 +42,10 @@ def assets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def site(assets) -> Path:
-    """The book, built without a warning."""
+    """The book, built without a warning, and nothing else beside it."""
+    beside = set(assets.parent.iterdir())
     assert book.write(assets) == 0
+    assert set(assets.parent.iterdir()) == beside
     return assets
 
 

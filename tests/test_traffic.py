@@ -6,8 +6,7 @@ from rule import COUNTS
 
 from course_lib import algorithms, runtime
 from course_lib.instruments.traffic import OutOfRangeError, operations, traffic
-from course_lib.kernels import tl, triton
-from course_lib.kernels.exponential import softmax_weights
+from course_lib.kernels import portable, tl, triton
 from course_lib.kernels.lite import flash_lite
 from course_lib.kernels.matmul import tiled_matmul
 from course_lib.kernels.online import flash_online
@@ -50,9 +49,9 @@ def test_softmax_kernels_move_the_row_three_two_and_one_times() -> None:
     assert (counted.reads, counted.writes) == ({"x": row, "V": row}, {"O": 3 * 4})
 
 
-@pytest.mark.parametrize("folded", [False, True])
-def test_powers_of_two_are_counted_as_exponentials(folded) -> None:
-    assert operations(softmax_weights, torch.randn(3, 32, device=DEVICE), 0.5, folded)["exp"] == 3 * 32
+def test_powers_of_two_are_counted_as_exponentials() -> None:
+    q = torch.randn(1, 1, 32, 16, device=DEVICE)  # one block: its scores, and a correction for each row
+    assert operations(portable.launch_forward, q, q, q, False, 0, 0.25, 0.0)["exp"] == 32 * 32 + 32
 
 
 def test_errors_of_the_launcher_pass_through_and_the_listener_is_gone() -> None:

@@ -56,8 +56,8 @@ def _grade(options: argparse.Namespace) -> int:
         signal.signal(signal_, signal.SIG_IGN)  # the rest takes a moment
     if graded.how:
         print(f"{graded.how}\n")
+    print(f"{grade_tables.overview(graded.grades)}\n\n{grade_tables.totals(graded.grades)}", flush=True)
     paths = grade_tables.write(options.folder, graded.grades)
-    print(f"{grade_tables.overview(graded.grades)}\n\n{grade_tables.totals(graded.grades)}")
     print(f"\neach exercise of each notebook: {paths[0]}; each student: {paths[1]}")
     if not graded.whole:
         print("interrupted: what was not graded has to be graded again", file=sys.stderr)

@@ -56,7 +56,7 @@ def _asked(text: str, name: str, launches: str) -> tuple[str, bool]:
         ended = f"the compiler did not end within {SECONDS:g} seconds; check it again"
         return f"could not be compiled: {ended if sent.ended.startswith('it took') else sent.ended}", False
     code, said, errors = sent.messages[0]
-    if (words := verdict(said)) is not None:
+    if code == 0 and (words := verdict(said)) is not None:
         return words, True
     last = errors.strip().splitlines()[-1:] or [f"the compiler ended with code {code}"]
     return f"could not be compiled: {last[0]}", False

@@ -83,7 +83,9 @@ class Marker:
         text, left_out = talk.message(clock.left) if exercise.compiles else ("", "")
         kind, *words = talk.message(clock.left)
         if kind != "defined":
-            status = {"missing": "missing", "not attempted": "not attempted", "refused": "failed"}[str(kind)]
+            status = {"missing": "missing", "not attempted": "not attempted", "refused": "failed"}.get(str(kind))
+            if status is None:
+                raise WorkError(UNREADABLE)
             return Report.of((exercise.name, status, (), "".join(words[:1]), words[1:], "", "")), text
         count = len(known.shown.cases) + len(known.unseen.cases)
         limit = LIMIT * count / len(known.shown.cases)
@@ -105,6 +107,8 @@ class Marker:
             try:
                 said = talk.rest(compiling.SECONDS).decode("utf-8", "replace")
             except WorkError as error:
+                if str(error) in (LOST, INTERRUPTED):
+                    raise
                 said = json.dumps({"refused": f"could not be compiled: {error}"})
         words = compiling.verdict(said)
         return checking.not_for_a_gpu(

@@ -47,10 +47,14 @@ class Talk:
         return isolation.Sent(tuple(found))
 
     def rest(self, seconds: float) -> bytes:
-        """All that comes until the end, which is not read as messages. Raises WorkError where there is no end in so many seconds."""
+        """All that comes until the end, which is not read as messages. Raises WorkError where there is no end in so many seconds, or none
+        that is well: whoever wrote it may have broken off after any word.
+        """
         end = time.monotonic() + seconds
         while self._more(end - time.monotonic()):
             pass
+        if words := self._how_it_ended():
+            raise WorkError(words)
         return bytes(self._buffer)
 
     def _bytes(self, count: int, seconds: float) -> bytes:
@@ -78,7 +82,11 @@ class Talk:
         return bool(chunk)
 
     def _gone(self) -> NoReturn:
+        raise WorkError(self._how_it_ended() or "its answer broke off")
+
+    def _how_it_ended(self) -> str:
+        """'' if all was well. Raises WorkError where nobody is left to say it."""
         code = os.read(self._told, 20) if select.select([self._told], [], [], isolation.GRACE)[0] else b""
         if not code:
             raise WorkError(LOST)
-        raise WorkError(isolation.how(int(code)) or "its answer broke off")
+        return isolation.how(int(code))

@@ -4,9 +4,23 @@ A subject is a module. It reads its records as typed rows (``records.rows``) and
 stands with the figure; it names axes and marks, without digits and without what comes out: a screen reader meets it before the answer.
 """
 
+from course_lib.figures.first_pictures import programs_on_sms, sharpen, warehouse
+from course_lib.figures.formats import (
+    by_format,
+    draws,
+    error_is_0_002,
+    error_over_time,
+    errors_by_length,
+    fp16_or_bf16,
+    number_lines,
+    registers_and_shared_memory,
+    registers_are_faster,
+    stage_errors,
+)
 from course_lib.figures.lab_notes import clocks, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
+from course_lib.figures.matmul_pictures import load_widths, matmul_speed, program_order, tile_homes, tile_on_roofline
 from course_lib.figures.memory_pictures import attention_roofline, score_size, tiles_of_a_step, two_memories
 from course_lib.figures.one_head import (
     blocks_that_fit,
@@ -17,32 +31,61 @@ from course_lib.figures.one_head import (
     query_blocks_compiled,
     running_state,
 )
+from course_lib.figures.softmax_pictures import first_grid, moving_ruler, saved_pass, scores_in_order, softmax_passes
+from course_lib.figures.wrong_kernel import growth, lite_errors, stacked_weights, usual_test
 
 __all__ = [
     "attention_roofline",
     "blocks_that_fit",
+    "by_format",
     "bytes_by_level",
     "bytes_moved",
     "clocks",
+    "draws",
+    "error_is_0_002",
+    "error_over_time",
+    "errors_by_length",
+    "first_grid",
     "four_counts",
+    "fp16_or_bf16",
     "gains_by_heads",
+    "growth",
     "heads_time",
     "idle_sms",
     "largest_steps",
     "launches",
+    "lite_errors",
+    "load_widths",
     "loop_walk",
+    "matmul_speed",
+    "moving_ruler",
+    "number_lines",
     "one_head_speed",
     "pair_cycles",
     "pipelining",
+    "program_order",
+    "programs_on_sms",
     "query_blocks",
     "query_blocks_compiled",
+    "registers_and_shared_memory",
+    "registers_are_faster",
     "running_state",
+    "saved_pass",
     "score_size",
+    "scores_in_order",
     "seat_gains",
     "seats",
     "self_noise",
+    "sharpen",
+    "softmax_passes",
     "splitting_pays",
+    "stacked_weights",
+    "stage_errors",
     "standard_kernels",
+    "tile_homes",
+    "tile_on_roofline",
     "tiles_of_a_step",
     "two_memories",
+    "usual_test",
+    "warehouse",
 ]

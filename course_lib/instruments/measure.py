@@ -6,7 +6,7 @@ import statistics
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -63,6 +63,20 @@ def _error(x: torch.Tensor, oracle: torch.Tensor, reduce: Callable[[torch.Tensor
     a, b = x.double().cpu(), oracle.double().cpu()
     value = reduce(torch.where(a == b, 0.0, a - b))
     return math.inf if math.isnan(value) else value
+
+
+def slope(lengths: Sequence[float], seconds: Sequence[float]) -> float:
+    """The exponent p of seconds ~ N^p, by least squares on logarithms; needs two different lengths.
+
+    Raises ValueError for fewer, for numbers that are not above 0, and for as many seconds as there are not lengths.
+    """
+    lengths = checks.floats("lengths", checks.several("lengths", lengths, least=2), above=0)
+    seconds = checks.floats("seconds", seconds, length=len(lengths), above=0)
+    if len(set(lengths)) < 2:
+        raise ValueError(f"lengths holds {lengths[0]:g} only; pass at least two different ones")
+    x, y = [math.log(n) for n in lengths], [math.log(s) for s in seconds]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
 
 
 def peak_bytes(call: Callable[[], Any], cpu: bool = False) -> int:

@@ -9,7 +9,6 @@ affair: ``prepare`` brings the inputs into its form, ``run`` is what is timed, `
 """
 
 import gc
-import math
 import tracemalloc
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -128,20 +127,6 @@ def rungs() -> dict[str, Rung]:
     longest = 4096 if gpu else 512
     found += [Rung(name + how, singles, call, _back, longest, "float32", no_kernels) for name, call in triton]
     return {rung.name: rung for rung in found}
-
-
-def slope(lengths: Sequence[float], seconds: Sequence[float]) -> float:
-    """The exponent p of seconds ~ N^p, by least squares on logarithms; needs two different lengths.
-
-    Raises ValueError for fewer, for numbers that are not above 0, and for as many seconds as there are not lengths.
-    """
-    lengths = checks.floats("lengths", checks.several("lengths", lengths, least=2), above=0)
-    seconds = checks.floats("seconds", seconds, length=len(lengths), above=0)
-    if len(set(lengths)) < 2:
-        raise ValueError(f"lengths holds {lengths[0]:g} only; pass at least two different ones")
-    x, y = [math.log(n) for n in lengths], [math.log(s) for s in seconds]
-    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
 
 
 def timings(

@@ -3,7 +3,7 @@
 Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (arXiv 1805.02867), Algorithms 1 to 3.
 
 Scores are a floating-point tensor; the softmax runs over the last dimension, and all leading dimensions are rows of a
-batch. ``naive``, ``offline``, ``online``, ``online_states`` and ``average`` also take a Python list (or a list of rows),
+batch. ``offline``, ``online``, ``online_states`` and ``average`` also take a Python list (or a list of rows),
 ``correction``, ``merge`` and ``log_sum_exp`` numbers and lists: they are computed in float64 and come back as such.
 Values are always a tensor [n, dv].
 
@@ -144,14 +144,6 @@ def correction(m_old: Numbers, m_new: Numbers) -> Any:
     if bool((new < old).any()):
         raise ValueError("m_new is smaller than m_old somewhere; a running maximum never falls")
     out = _factor(old, new)
-    return out.tolist() if was_list else out
-
-
-def naive(x: Numbers) -> Any:
-    """e^x / Σ e^x as the formula stands, in x's own dtype: overflows to inf/inf = NaN for large x."""
-    t, was_list = _row(x)
-    e = torch.exp(t)
-    out = e / e.sum(dim=-1, keepdim=True)
     return out.tolist() if was_list else out
 
 

@@ -8,18 +8,17 @@ from course_lib.plots.cost import (
     trace,
     traffic_bars,
 )
-from course_lib.plots.formats import format_bars, neighbours, relative_steps, softcap, stage_lines
+from course_lib.plots.formats import neighbours, relative_steps, stage_lines
 from course_lib.plots.ladder import ladder_lines
 from course_lib.plots.low_precision import butterfly, error_bands, kept, row_bars, share_bars, ways
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
 from course_lib.plots.softmax import key_blocks, online_step
-from course_lib.plots.speed import curves, grouped_bars, lines, time_bars, timeline
+from course_lib.plots.speed import curves, grouped_bars, lines, timeline
 
 __all__ = [
     "butterfly",
     "curves",
     "error_bands",
-    "format_bars",
     "grouped_bars",
     "heatmap",
     "kept",
@@ -35,10 +34,8 @@ __all__ = [
     "row_bars",
     "score_size",
     "share_bars",
-    "softcap",
     "stage_lines",
     "tile_budget",
-    "time_bars",
     "timeline",
     "trace",
     "traffic_bars",

@@ -63,36 +63,6 @@ def stage_lines(ax: Axes, lengths: Sequence[int], series: Mapping[str, Sequence[
     return ax
 
 
-def format_bars(ax: Axes, values: Mapping[str, float], xlabel: str, kind: str) -> Axes:
-    """One bar for each format, on a logarithmic axis, with its value."""
-    checks.floats("values", list(checks.entries("values", values, most=100).values()), above=0)
-    for y, (name, value) in enumerate(values.items()):
-        ax.barh(y, value, color=colour(name), height=0.6)
-        ax.text(value, y, f" {value:.2g}", va="center")
-    ax.set_yticks(range(len(values)), list(values))
-    ax.invert_yaxis()
-    low, high = min(values.values()), max(values.values())
-    ax.set(xscale="log", xlabel=xlabel, xlim=(low / 4, high * 6))
-    ax.grid(False, axis="y")
-    kind_label(ax, kind)
-    return ax
-
-
-def softcap(axes: Sequence[Axes], x: torch.Tensor, cap: float) -> None:
-    """cap · tanh(x / cap) over the score x; beside it its slope, by which a gradient is multiplied."""
-    left, right = checks.axes(axes, 2)
-    checks.float_tensor("x", x, ndim=1, finite=True)
-    checks.number("cap", cap, above=0)
-    left.plot(x, x, color=GREY, ls="--", label="no cap")
-    left.plot(x, cap * torch.tanh(x / cap), color=BLUE, label="capped")
-    left.set(xlabel="score x", ylabel="capped score", ylim=(-1.3 * cap, 1.3 * cap))
-    left.legend(loc="upper left")
-    right.plot(x, 1 - torch.tanh(x / cap) ** 2, color=ORANGE)
-    right.set(xlabel="score x", ylabel="slope", ylim=(0, 1.05))
-    kind_label(left, "model")
-    kind_label(right, "model")
-
-
 def relative_steps(ax: Axes, names: Sequence[str], x: float) -> str:
     """The largest relative rounding error over magnitudes; a line ends where its format does, and rises where steps stop shrinking.
 

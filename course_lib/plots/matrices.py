@@ -24,8 +24,8 @@ def heatmap(
 ) -> Axes:
     """A small matrix as coloured cells with its numbers in them; row ``mark`` is framed.
 
-    Raises TypeError or ValueError for what is no matrix of at most MOST_CELLS finite numbers, and labels that are not one a row
-    or column.
+    White is 0; with negative numbers one colour stands for each sign. Raises TypeError or ValueError for what is no
+    matrix of at most MOST_CELLS finite numbers, and labels that are not one a row or column.
     """
     values = checks.float_tensor("matrix", matrix, ndim=2, finite=True).detach().double().cpu()
     if values.numel() > MOST_CELLS:
@@ -42,12 +42,14 @@ def heatmap(
     if mark is not None:
         checks.whole("mark", mark, 0, values.shape[0] - 1)
     top = float(values.abs().max()) if vmax is None else vmax
-    ax.imshow(values.numpy(), cmap="cividis", vmin=-top if bool((values < 0).any()) else 0, vmax=top, aspect="auto")
-    low = -top if bool((values < 0).any()) else 0.0
+    signed = bool((values < 0).any())
+    colours = ax.imshow(
+        values.numpy(), cmap="PuOr_r" if signed else "Blues", vmin=-top if signed else 0, vmax=top, aspect="auto"
+    )
+    dark = colours.to_rgba(values.numpy())[..., :3] @ (0.3, 0.59, 0.11) < 0.5
     for i, j in ((i, j) for i in range(values.shape[0]) for j in range(values.shape[1])):
-        value = float(values[i, j])
-        dark = (value - low) / (top - low or 1) < 0.55
-        ax.text(j, i, f"{value:.{digits}f}", ha="center", va="center", color="white" if dark else "black", fontsize=12)
+        words, ink = f"{float(values[i, j]):.{digits}f}", "white" if dark[i, j] else "black"
+        ax.text(j, i, words, ha="center", va="center", color=ink, fontsize=12)
     if mark is not None:
         ax.add_patch(Rectangle((-0.5, mark - 0.5), values.shape[1], 1, fill=False, edgecolor=RED, lw=4))
     ax.set_xticks(range(len(cols)), cols)

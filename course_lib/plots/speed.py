@@ -62,22 +62,6 @@ def lines(
     return ax
 
 
-def time_bars(ax: Axes, milliseconds: Mapping[str, float], kind: str) -> str:
-    """One horizontal bar for each algorithm; returns the ratios to the first in words."""
-    checks.floats("milliseconds", list(checks.entries("milliseconds", milliseconds, most=100).values()), above=0)
-    first = next(iter(milliseconds.values()))
-    for y, (name, ms) in enumerate(milliseconds.items()):
-        ax.barh(y, ms, color=colour(name), height=0.6, alpha=0.6 if "," in name else 1)
-        ax.text(ms, y, f" {ms:.3g} ms", va="center")
-    ax.set_yticks(range(len(milliseconds)), list(milliseconds))
-    ax.invert_yaxis()
-    ax.margins(x=0.15)
-    ax.set_xlabel("milliseconds")
-    ax.grid(False, axis="y")
-    kind_label(ax, kind)
-    return "speed, as multiples of the first: " + ", ".join(f"{n} {first / ms:.2f}" for n, ms in milliseconds.items())
-
-
 def timeline(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
     """A simulated pipeline: a row for the producer, for each consumer and for the tensor cores, a bar for each piece of work.
 

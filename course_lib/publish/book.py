@@ -19,11 +19,12 @@ import yaml
 from sphinx.cmd.build import build_main
 
 from course_lib import data, runtime
+from course_lib.files import copy_atomically
 from course_lib.publish import imports, ledger, notebooks, pictures, slides, web, working_copy
 
 ROOT = notebooks.NOTEBOOKS.parent
 PAGES, SITE = ROOT / "docs" / "book", ROOT / "site"
-PEAK = ("nvidia-h200", "forward_ladder")  # the record of `make bench`
+PEAK = ("nvidia-h200", "forward_ladder")  # the record of lecture 11
 # What of a text takes no link: code, formulas, HTML, links, headings.
 _FIXED = re.compile(
     r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|<[^>]*>|!?\[[^]]*\]\([^)]*\)|^#[^\n]*", re.DOTALL | re.MULTILINE
@@ -148,7 +149,10 @@ def write(site: Path = SITE) -> int:
             "--doctree-dir",
             f"{folder}/doctrees",
         ]
-        return build_main([*flags, str(sources), str(site)])
+        # Beside the folder that it builds in, myst-nb leaves one of its own.
+        failed = build_main([*flags, str(sources), f"{folder}/book"])
+        shutil.copytree(f"{folder}/book", site, copy_function=copy_atomically, dirs_exist_ok=True)
+        return failed
 
 
 def main() -> int:

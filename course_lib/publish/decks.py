@@ -16,6 +16,7 @@ import nbformat
 from nbconvert import HTMLExporter
 from pygments.formatters import HtmlFormatter
 
+from course_lib.files import write_atomically
 from course_lib.publish import book, notebooks, pictures, slides, web
 from course_lib.widgets.clickable import styles
 
@@ -125,7 +126,7 @@ def write(site: Path, paths: list[Path]) -> None:
     web.copy_assets(site / "_static")
     (site / "slides").mkdir(exist_ok=True)
     for path in paths:
-        (site / "slides" / f"{path.stem}.html").write_text(deck(path), encoding="utf-8")
+        write_atomically(site / "slides" / f"{path.stem}.html", deck(path))
 
 
 def main() -> int:

@@ -28,7 +28,6 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE, GREY = (
 )
 ALGORITHM = {
     "standard": RED,
-    "naive": BLACK,
     "offline": ORANGE,
     "online": BLUE,
     "fused": GREEN,
@@ -40,7 +39,6 @@ ALGORITHM = {
     "lite": PURPLE,
     "sdpa": GREY,
     "tiled": BLUE,
-    "cuBLAS": BLACK,
     "attention": BLUE,
     "attention()": BLUE,
     "Python + autograd": ORANGE,
@@ -81,7 +79,6 @@ ALGORITHM = {
 }
 MARKER = {
     "standard": "s",
-    "naive": "v",
     "offline": "s",
     "online": "o",
     "fused": "D",
@@ -92,7 +89,6 @@ MARKER = {
     "lite": "X",
     "sdpa": "P",
     "tiled": "o",
-    "cuBLAS": "*",
     "Python + autograd": "s",
     "Python": "o",
     "C++ nodes": "D",

@@ -64,11 +64,15 @@ class TileExplorer(Clickable):
 
 
 def _still(axes: Any, runs: Mapping[str, Run]) -> None:
-    """The traces of all runs, one below the other."""
-    for ax, (name, run) in zip(axes if isinstance(axes, list) else [axes], runs.items(), strict=True):
+    """The traces of all runs, one below the other, to one scale."""
+    several = axes if isinstance(axes, list) else [axes]
+    for ax, (name, run) in zip(several, runs.items(), strict=True):
         plots.trace(ax, run.memory)
         if len(runs) > 1:
             ax.set_ylabel(f"{name}\n{ax.get_ylabel()}")
+    end, top = (max(getattr(ax, limits)()[1] for ax in several) for limits in ("get_xlim", "get_ylim"))
+    for ax in several:
+        ax.set(xlim=(-0.6, end), ylim=(-top, top))
 
 
 def _describe(name: str, algorithm: Callable[..., Run], run: Run) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from course_lib.files import copy_atomically, write_atomically
+
 HERE = Path(__file__).resolve().parent
 MODULES = HERE / "node_modules"
 FONTS = {
@@ -66,12 +68,12 @@ def copy_assets(folder: Path) -> None:
     rules = []
     for (family, weight, style), file in FONTS.items():
         source = MODULES / "@fontsource" / file
-        shutil.copy(source, folder)
+        copy_atomically(source, folder / source.name)
         face = f'font-family: "{family}"; font-weight: {weight}; font-style: {style};'
         rules.append(f'@font-face {{ {face} src: url("{source.name}") format("woff2"); }}')
-    (folder / "fonts.css").write_text("\n".join(rules) + "\n", encoding="utf-8")
+    write_atomically(folder / "fonts.css", "\n".join(rules) + "\n")
     for name in REVEAL:
-        shutil.copy(MODULES / "reveal.js" / "dist" / name, folder)
+        copy_atomically(MODULES / "reveal.js" / "dist" / name, folder / Path(name).name)
     mathjax, fonts = MODULES / "mathjax" / "es5", Path("output", "chtml", "fonts", "woff-v2")
-    shutil.copytree(mathjax / fonts, folder / "mathjax" / fonts, dirs_exist_ok=True)
-    shutil.copy(mathjax / "tex-chtml.js", folder / "mathjax")
+    shutil.copytree(mathjax / fonts, folder / "mathjax" / fonts, copy_function=copy_atomically, dirs_exist_ok=True)
+    copy_atomically(mathjax / "tex-chtml.js", folder / "mathjax" / "tex-chtml.js")
