@@ -29,7 +29,7 @@ def number_lines() -> style.Picture:
         _number_lines,
         axes=(1, 3),
         size=(12, 3.0),
-        alt="three stretches of the number line, and on each a row of dots for every format",
+        alt="three stretches of the number line, and on each a row of dots for each of three formats",
     )
 
 
@@ -46,21 +46,20 @@ def _number_lines(axes: Sequence[Axes]) -> None:
     for ax, (at, low, high) in zip(axes, WINDOWS, strict=True):
         for y, name in enumerate(reversed(ON_A_LINE)):
             xs, ends = numbers_between(low, high, name), FORMATS[name].largest
-            ax.axhline(
-                y, xmax=1 if ends > high else max(0, (ends - low) / (high - low)), color="#DDDDDD", lw=1, zorder=1
-            )
+            if ends > low:
+                ax.plot([low, min(ends, high)], [y, y], color="#DDDDDD", lw=1, zorder=1)
             ax.plot(xs, [y] * len(xs), "o", ms=3.4, color=style.colour(name), zorder=2)
             step = step_at(at, name)
             words = f"step {step:g}" if step >= 1 else f"step 1/{1 / step:,.0f}"
             words = f"ends at {ends:,.0f}" if ends <= at else words
             ax.text(low, y + 0.22, f"{name}: {words}", fontsize=11, color=style.BLACK)
-        ax.set(xlim=(low, high), ylim=(-0.5, 2.75), yticks=[])
+        ax.set(xlim=(low - 0.03 * (high - low), high + 0.03 * (high - low)), ylim=(-0.5, 2.75), yticks=[])
         ax.set_xticks([at], [f"{at:,.0f}"])
         for side in ("left", "bottom"):
             ax.spines[side].set_visible(False)
         ax.grid(False)
     axes[0].set_title("The same sixteen bits: fp16 is denser, bf16 goes on", loc="left", fontsize=12.5, weight="bold")
-    style.source_note(axes[0], "model; a step is that at the number written below")
+    style.source_note(axes[0], "model; steps at the marked number")
 
 
 def stage_errors(ax: Axes, short: str, scale: float) -> Axes:
@@ -74,7 +73,9 @@ def stage_errors(ax: Axes, short: str, scale: float) -> Axes:
         for stage, found in series.items():
             o = rounded_attention(q, k, v, **{stage: short})  # type: ignore[arg-type]
             found.append(measure.rms_error(o, exact) / size)
-    return plots.stage_lines(ax, lengths, series, "error ÷ size of the output")
+    half = FORMATS[checks.one_of("short", short, list(FORMATS))].epsilon / 2
+    ax.axhline(half, color=style.GREY, ls="--", lw=1.4, label="half a step at 1")
+    return plots.stage_lines(ax, lengths, series, "rms error ÷ rms of the output")
 
 
 class OneHead(NamedTuple):
@@ -162,11 +163,14 @@ def error_over_time(ax: Axes, scale: str) -> Axes:
         shade = style.colour(name)
         ax.plot(run.seconds * 1e3, run.error, "o", ms=11, mec=shade, mfc="white" if hollow else shade, mew=2.2)
         ax.text(run.seconds * 1e3 * 1.09, run.error, name, va="center", fontsize=12)
+    for words, face in (("Online", style.GREY), ("plain PyTorch", "white")):
+        ax.plot([], [], "o", ms=11, mec=style.GREY, mfc=face, mew=2.2, label=words)
+    ax.legend(loc="lower left")
     ax.set(xscale="log", yscale="log", xlim=(0.15, 11), xlabel="milliseconds", ylabel="rms error against fp32 inputs")
     ax.set_xticks([0.2, 0.5, 1, 2, 5, 10], ["0.2", "0.5", "1", "2", "5", "10"])
     ax.minorticks_off()
     ax.margins(y=0.15)
-    style.source_note(ax, f"one head of 16,384 × 64, {label('number_formats')}   ● Online   ○ plain PyTorch")
+    style.source_note(ax, f"one head of 16,384 × 64, {label('number_formats')}")
     return ax
 
 

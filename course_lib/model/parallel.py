@@ -1,0 +1,239 @@
+"""Attention on several GPUs, worked out: which rank owns which token, what a step computes, and the bytes that it sends.
+
+In a ring of P ranks queries stay and blocks of keys and values travel: at step t rank r works on those of rank r - t, while
+they are on their way to rank r + 1. ``course_lib.parallel`` does it; tests hold its messages equal to these counts, byte for byte.
+
+Sources: Ring Attention (arXiv 2310.01889), Striped Attention (arXiv 2311.09431); zigzag is the order of Megatron and torch's
+``context_parallel``; DeepSpeed-Ulysses (arXiv 2309.14509). Shapes are of one sequence: H heads of queries, Hk of keys, D numbers each.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+
+from course_lib import checks
+from course_lib.model.cost import element_bytes
+
+ORDERS = ("contiguous", "zigzag", "striped")
+MOST_RANKS = 4096
+
+
+def _place(order: str, ranks: int, length: int, **members: int) -> None:
+    checks.one_of("order", order, ORDERS)
+    checks.whole("ranks", ranks, 1, MOST_RANKS)
+    checks.positive_int("length", length)
+    for name, value in members.items():
+        checks.whole(name, value, 0, ranks - 1)
+
+
+def _cut(length: int, parts: int, part: int) -> range:
+    size = -(-length // parts)
+    return range(min(length, part * size), min(length, (part + 1) * size))
+
+
+def positions(order: str, ranks: int, rank: int, length: int) -> torch.Tensor:
+    """The tokens of a sequence that ``rank`` owns, in the order in which it keeps them: int64, ascending.
+
+    'contiguous': the rank-th of P pieces. 'zigzag': of 2P pieces the rank-th and the (2P - 1 - rank)-th, one early and one late.
+    'striped': rank, rank + P, rank + 2P … Pieces have ⌈length / P⌉ (or 2P) tokens; where that does not divide, the last ones have
+    fewer, or none. Raises TypeError or ValueError for another order, rank or length.
+    """
+    return torch.tensor([token for piece in _pieces(order, ranks, rank, length) for token in piece], dtype=torch.int64)
+
+
+def owned(order: str, ranks: int, rank: int, length: int) -> int:
+    """How many tokens ``rank`` owns."""
+    return sum(map(len, _pieces(order, ranks, rank, length)))
+
+
+def _pieces(order: str, ranks: int, rank: int, length: int) -> list[range]:
+    _place(order, ranks, length, rank=rank)
+    if order == "contiguous":
+        return [_cut(length, ranks, rank)]
+    if order == "zigzag":
+        return [_cut(length, 2 * ranks, rank), _cut(length, 2 * ranks, 2 * ranks - 1 - rank)]
+    return [range(rank, length, ranks)]
+
+
+def owners(order: str, ranks: int, length: int) -> torch.Tensor:
+    """The rank that owns each token: int64 [length], the inverse of ``positions``."""
+    _place(order, ranks, length)
+    found = torch.empty(length, dtype=torch.int64)
+    for rank in range(ranks):
+        found[positions(order, ranks, rank, length)] = rank
+    return found
+
+
+class Work(NamedTuple):
+    """What a rank computes of a block of keys: its queries from ``first`` on, ``queries`` of them, with the first ``keys`` of the block.
+
+    ``causal``: query i of these sees the keys j <= i + offset; otherwise each sees all of them.
+    """
+
+    first: int
+    queries: int
+    keys: int
+    causal: bool
+    offset: int
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of a query and a key the mask leaves."""
+        if not self.causal:
+            return self.queries * self.keys
+        begin, end = (
+            max(0, -self.offset),
+            min(self.queries, self.keys - self.offset),
+        )  # queries that see a part of the keys
+        some = range(begin + 1 + self.offset, end + 1 + self.offset)
+        return (len(some) * (some[0] + some[-1]) // 2 if some else 0) + (self.queries - max(begin, end)) * self.keys
+
+
+def work(order: str, ranks: int, rank: int, source: int, length: int, causal: bool) -> Work | None:
+    """What ``rank`` computes of the keys that ``source`` owns; None where the mask hides all of them.
+
+    Under a causal mask a contiguous rank sees all of an earlier rank's keys and none of a later one's. In zigzag order it sees the
+    early half of an earlier rank's, and only its own late half sees a later rank's: always half a block, and without a mask. A
+    striped rank sees of each block what lies below the diagonal, or, of a later rank's, strictly below it.
+    """
+    _place(order, ranks, length, rank=rank, source=source)
+    queries, keys, first = owned(order, ranks, rank, length), owned(order, ranks, source, length), 0
+    diagonal, offset = checks.truth("causal", causal) and (source == rank or order == "striped"), 0
+    if diagonal:
+        offset = -1 if source > rank else 0
+    elif causal and order == "contiguous" and source > rank:
+        return None
+    elif causal and order == "zigzag" and source < rank:
+        keys = len(_pieces(order, ranks, source, length)[0])
+    elif causal and order == "zigzag":
+        first = len(_pieces(order, ranks, rank, length)[0])
+    found = Work(first, queries - first, keys, diagonal, offset)
+    return found if found.pairs else None
+
+
+def hops(order: str, ranks: int, source: int, length: int, causal: bool) -> int:
+    """How many ranks further the keys of ``source`` travel: to the last one that sees any of them."""
+    _place(order, ranks, length, source=source)
+    for step in range(ranks - 1, 0, -1):
+        if work(order, ranks, (source + step) % ranks, source, length, causal):
+            return step
+    return 0
+
+
+# --- bytes ---
+
+
+class Sent(NamedTuple):
+    """Bytes that a rank sends at a step: K and V while it computes, and what it has then added to dK and dV."""
+
+    keys_values: int
+    gradients: int
+
+
+def ring_bytes(
+    order: str, ranks: int, rank: int, length: int, kv_heads: int, d: int, dtype: str | torch.dtype = "bf16",
+    causal: bool = False, backward: bool = False,
+) -> list[Sent]:  # fmt: skip
+    """The bytes that ``rank`` sends at each of the P steps of a pass over one sequence.
+
+    Forward K and V of c tokens, 2 c Hk D e bytes a step, at all steps but the last: (P - 1) · 2 c Hk D e. Backward they travel again,
+    and dK and dV go with them in fp32, at last home: (P - 1) · 2 c Hk D (e + 4). What a rank adds to dK and dV of its own keys stays
+    with it, so that these travel P - 1 times, and not P as in torch's ``context_parallel``. A block that no further rank sees goes no
+    further: in contiguous order under a causal mask rank r sends at its first r + 1 steps, and the last rank no keys at all.
+    """
+    _place(order, ranks, length, rank=rank)
+    checks.positive_int("kv_heads", kv_heads)
+    checks.positive_int("d", d)
+    checks.truth("backward", backward)
+    size, sent = element_bytes(dtype), []
+    for step in range(ranks):
+        source = (rank - step) % ranks
+        numbers, far = (
+            2 * owned(order, ranks, source, length) * kv_heads * d,
+            hops(order, ranks, source, length, causal),
+        )
+        sent.append(Sent(numbers * size * (far > step), numbers * 4 * (backward and 1 <= step <= far)))
+    return sent
+
+
+def ulysses_bytes(
+    ranks: int,
+    rank: int,
+    length: int,
+    heads: int,
+    kv_heads: int,
+    d: int,
+    dtype: str | torch.dtype = "bf16",
+    backward: bool = False,
+) -> list[int]:
+    """The bytes that ``rank`` sends in each of the two all-to-alls of a pass over one sequence.
+
+    Forward its tokens of the other ranks' heads of Q, K and V, (P - 1)/P · c D e (H + 2 Hk), then the other ranks' tokens of its heads of
+    O, (P - 1)/P · c D e H; backward dO goes out and dQ, dK and dV come back. Hk is rounded up to a common multiple with P, by repeats.
+    """
+    _place("contiguous", ranks, length, rank=rank)
+    for name, value in (("heads", heads), ("kv_heads", kv_heads), ("d", d)):
+        checks.positive_int(name, value)
+    checks.truth("backward", backward)
+    if heads % ranks or heads % kv_heads:
+        raise ValueError(f"heads is {heads}; pass a multiple of ranks, {ranks}, and of kv_heads, {kv_heads}")
+    mine, size, all_three = (
+        owned("contiguous", ranks, rank, length),
+        element_bytes(dtype) * d,
+        heads + 2 * math.lcm(kv_heads, ranks),
+    )
+    out, back = (heads, all_three) if backward else (all_three, heads)
+    return [(ranks - 1) * mine * out // ranks * size, (length - mine) * back // ranks * size]
+
+
+def crossover(heads: int, kv_heads: int) -> float:
+    """The number of ranks from which a forward ring sends as many bytes as Ulysses, or more: P = H/Hk + 1.
+
+    From (P - 1) 2 c Hk D e = (P - 1)/P c D e (2 H + 2 Hk): below it the ring sends less. It takes P to divide Hk, or less repeats.
+    """
+    checks.positive_int("heads", heads)
+    checks.positive_int("kv_heads", kv_heads)
+    return heads / kv_heads + 1
+
+
+# --- time ---
+
+
+def hiding_tokens(
+    flops_per_s: float, link_bytes_per_s: float, group: float = 1, dtype: str | torch.dtype = "bf16", visible: float = 1,
+    latency: float = 0,
+) -> float:  # fmt: skip
+    """The tokens c that a GPU must hold for the link to hide behind the kernel: c >= (e/2) (F/B) / g, without latency.
+
+    A step multiplies 4 c² H D numbers, ``visible`` of them (zigzag under a causal mask: half), and sends 2 c Hk D e bytes; g = H/Hk
+    is ``group``. ``latency`` a step, in seconds · link_bytes_per_s / (2 Hk D e), is in tokens whose sending would take as long.
+    """
+    for name, value in (("flops_per_s", flops_per_s), ("link_bytes_per_s", link_bytes_per_s), ("group", group)):
+        checks.number(name, value, above=0)
+    checks.number("visible", visible, above=0)
+    checks.number("latency", latency, least=0)
+    bound = element_bytes(dtype) / 2 * flops_per_s / link_bytes_per_s / group / visible
+    return (bound + math.sqrt(bound * bound + 4 * bound * latency)) / 2
+
+
+def step_pairs(order: str, ranks: int, length: int, causal: bool) -> list[list[int]]:
+    """Pairs of a query and a key that each rank computes at each step: [step][rank]."""
+    _place(order, ranks, length)
+    found = [
+        [work(order, ranks, rank, (rank - step) % ranks, length, causal) for rank in range(ranks)]
+        for step in range(ranks)
+    ]
+    return [[part.pairs if part else 0 for part in parts] for parts in found]
+
+
+def efficiency(order: str, ranks: int, length: int | None = None, causal: bool = True) -> float:
+    """The share of their time in which ranks compute, if each step takes as long as its busiest rank and sending is free.
+
+    Without a ``length`` the limit of long sequences: P / (2P - 1) for contiguous order under a causal mask, otherwise 1.
+    """
+    _place(order, ranks, 1 if length is None else length)
+    if length is None:
+        return ranks / (2 * ranks - 1) if checks.truth("causal", causal) and order == "contiguous" else 1.0
+    steps = step_pairs(order, ranks, length, causal)
+    return sum(map(sum, steps)) / (ranks * sum(map(max, steps)))

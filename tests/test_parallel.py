@@ -1,0 +1,342 @@
+"""A ring of processes against one process in float64, its messages against the formulas, and ranks that fail."""
+
+import itertools
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from rule import DEVICE, definition
+
+from course_lib import parallel
+from course_lib.instruments import measure
+from course_lib.kernels.merging import merge
+from course_lib.model import parallel as model
+from course_lib.model import softmax
+
+ORDER, RANKS, LENGTH = st.sampled_from(model.ORDERS), st.integers(1, 7), st.integers(1, 60)
+D = 16
+
+
+# --- who owns what, and who sees what ---
+
+
+@given(ORDER, RANKS, LENGTH)
+def test_each_token_has_one_owner(order, ranks, length) -> None:
+    owned = [model.positions(order, ranks, rank, length) for rank in range(ranks)]
+    assert torch.equal(torch.cat(owned).sort().values, torch.arange(length))
+    for rank, tokens in enumerate(owned):
+        assert torch.equal(tokens, tokens.sort().values)
+        assert len(tokens) == model.owned(order, ranks, rank, length) <= -(-length // ranks) + (order == "zigzag")
+        assert bool((model.owners(order, ranks, length)[tokens] == rank).all())
+    x = torch.arange(3 * length).view(3, length)
+    parts = [parallel.shard(x, ranks, rank, order, dim=1) for rank in range(ranks)]
+    assert torch.equal(parallel.unshard(parts, order, dim=-1), x)
+
+
+@given(ORDER, RANKS, LENGTH, st.booleans())
+def test_the_work_of_all_steps_is_the_mask(order, ranks, length, causal) -> None:
+    seen = torch.zeros(length, length, dtype=torch.int64)
+    for rank, source in itertools.product(range(ranks), repeat=2):
+        mine, theirs = (model.positions(order, ranks, x, length) for x in (rank, source))
+        work = model.work(order, ranks, rank, source, length, causal)
+        if work:
+            i, j = torch.arange(work.queries)[:, None], torch.arange(work.keys)
+            block = (j <= i + work.offset) if work.causal else torch.ones(work.queries, work.keys, dtype=torch.bool)
+            assert work.pairs == int(block.sum()) > 0
+            seen[mine[work.first :, None], theirs[: work.keys]] += block
+        assert (work is not None) <= ((rank - source) % ranks <= model.hops(order, ranks, source, length, causal))
+    assert torch.equal(seen, torch.ones_like(seen).tril() if causal else torch.ones_like(seen))
+    assert sum(map(sum, model.step_pairs(order, ranks, length, causal))) == int(seen.sum())
+
+
+def test_contiguous_keys_go_no_further_than_they_are_seen() -> None:
+    assert [model.hops("contiguous", 4, source, 16, True) for source in range(4)] == [3, 2, 1, 0]
+    assert [model.hops("zigzag", 4, source, 16, True) for source in range(4)] == [3] * 4
+    sent = [
+        [x.keys_values for x in model.ring_bytes("contiguous", 4, rank, 16, 1, D, causal=True)] for rank in range(4)
+    ]
+    block = 2 * 4 * D * 2
+    assert sent == [[block, 0, 0, 0], [block, block, 0, 0], [block, block, block, 0], [0, 0, 0, 0]]
+
+
+# --- what it costs ---
+
+
+def test_the_formulas_give_the_known_numbers() -> None:
+    for flops, tokens in ((640e12, 2238), (318e12, 1112), (989e12, 3458)):
+        assert round(model.hiding_tokens(flops, 286e9)) == tokens
+        assert model.hiding_tokens(flops, 286e9, group=4, visible=0.5) == pytest.approx(
+            model.hiding_tokens(flops, 286e9) / 2
+        )
+    c = model.hiding_tokens(640e12, 286e9, group=2, latency=100)
+    heads, kv_heads, d = 8, 4, 128
+    seconds = 100 * 2 * kv_heads * d * 2 / 286e9
+    assert 4 * c * c * heads * d / 640e12 == pytest.approx(seconds + 2 * c * kv_heads * d * 2 / 286e9)
+    assert (model.crossover(32, 8), model.crossover(16, 16)) == (5, 2)
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_efficiency_tends_to_its_limit(ranks) -> None:
+    for order in model.ORDERS:
+        assert model.efficiency(order, ranks, ranks * 4096) == pytest.approx(model.efficiency(order, ranks), rel=1e-3)
+        assert model.efficiency(order, ranks, ranks * 4096, causal=False) == 1
+    assert model.efficiency("contiguous", ranks) == ranks / (2 * ranks - 1)
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), [(32, 8), (16, 16), (64, 4)])
+def test_a_ring_sends_less_than_ulysses_up_to_the_crossover(heads, kv_heads) -> None:
+    for ranks in (2, 4):
+        ring = sum(x.keys_values for x in model.ring_bytes("zigzag", ranks, 0, 64 * ranks, kv_heads, D))
+        ulysses = sum(model.ulysses_bytes(ranks, 0, 64 * ranks, heads, kv_heads, D))
+        at = model.crossover(heads, kv_heads)
+        assert (ring < ulysses, ring == ulysses) == (ranks < at, ranks == at)
+
+
+# --- results and messages ---
+
+
+# A case: order, causal, length, heads of queries, of keys, batch.
+
+
+def _whole(case, dtype):
+    _, _, length, heads, kv_heads, batch = case
+    torch.manual_seed(length)
+    return [torch.randn(batch, h, length, D).to(dtype) for h in (heads, kv_heads, kv_heads, heads)]
+
+
+def _plain(case, dtype):
+    *tensors, do = _whole(case, dtype)
+    leaves = [x.requires_grad_() for x in tensors]
+    o, _ = definition(*leaves, causal=case[1])
+    return [o.detach(), *torch.autograd.grad(o, leaves, do)]
+
+
+def _one(attend, rank, ranks, case, dtype):
+    """o, dq, dk and dv of this rank, and its messages forward and backward."""
+    *tensors, do = (parallel.shard(x, ranks, rank, case[0]) for x in _whole(case, dtype))
+    leaves = [x.requires_grad_() for x in tensors]
+    with parallel.sends() as forward:
+        o = attend(*leaves, causal=case[1], length=case[2])
+    with parallel.sends() as backward:
+        gradients = torch.autograd.grad(o, leaves, do)
+    return [o, *gradients], list(map(tuple, forward)), list(map(tuple, backward))
+
+
+def _ring(rank, ranks, cases, dtype):
+    return [
+        _one(
+            lambda *x, order=case[0], **more: parallel.ring_attention(*x, order=order, **more), rank, ranks, case, dtype
+        )
+        for case in cases
+    ]
+
+
+def _ulysses(rank, ranks, cases, dtype):
+    return [_one(parallel.ulysses_attention, rank, ranks, case, dtype) for case in cases]
+
+
+def _compared(found, case, dtype):
+    """Each result of all ranks within the rule: twice the error of plain attention in this dtype, and a floor."""
+    rights, plains = (_plain(case, kind) for kind in (torch.float64, dtype))
+    floor = 2e-6 if dtype == torch.float32 else 1e-14
+    for i, (right, plain) in enumerate(zip(rights, plains)):
+        whole = parallel.unshard([parts[i] for parts, _, _ in found], case[0])
+        assert whole.dtype == dtype
+        error = measure.max_error(whole, right)
+        assert error <= 2 * measure.max_error(plain, right) + floor * max(1, float(right.abs().max())), (case, i, error)
+
+
+def _messages(case, ranks, rank, dtype):
+    """The sends of a rank in both passes by the formula, as (to, bytes): K, V, and after the next K and V their dK and dV."""
+    order, causal, length, _, kv_heads, _ = case
+    forward, backward = [], []
+    for x in model.ring_bytes(order, ranks, rank, length, kv_heads, D, dtype, causal):
+        forward += [((rank + 1) % ranks, x.keys_values // 2)] * 2 * (x.keys_values > 0)
+    before = 0, 0
+    for step, x in enumerate([*model.ring_bytes(order, ranks, rank, length, kv_heads, D, dtype, causal, True), None]):
+        backward += [((rank + 1) % ranks, x.keys_values // 2)] * 2 * (x.keys_values > 0) if x else []
+        backward += [before] * 2 * (before[1] > 0)
+        source = (rank - step) % ranks
+        goes_on = model.hops(order, ranks, source, length, causal) > step
+        before = ((rank + 1) % ranks if goes_on else source, x.gradients // 2) if x else before
+    return forward, backward
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_a_ring_gives_what_one_process_gives_in_float64(ranks) -> None:
+    lengths = (24, 17, 3)  # 24 divides; 17 does not; of 3 tokens some ranks have none
+    cases = [(*case, h, 2, 2) for case in itertools.product(model.ORDERS, (False, True), lengths) for h in (2, 4)]
+    found = parallel.run(_ring, ranks, ranks, cases, torch.float64)
+    for case, parts in zip(cases, zip(*found)):
+        _compared(parts, case, torch.float64)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_ring_of_kernels_gives_the_same_and_sends_the_bytes_of_the_formula(ranks) -> None:
+    cases = [("zigzag", False, 16, 2, 1, 1), *((order, True, n, 2, 1, 1) for order in model.ORDERS for n in (16, 19))]
+    found = parallel.run(_ring, ranks, ranks, cases, torch.float32, limit=300)
+    for case, parts in zip(cases, zip(*found)):
+        _compared(parts, case, torch.float32)
+        for rank, (_, forward, backward) in enumerate(parts):
+            assert (forward, backward) == _messages(case, ranks, rank, torch.float32), (case, rank)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_ulysses_gives_the_same_and_sends_the_bytes_of_the_formula(ranks) -> None:
+    cases = [("contiguous", causal, n, 4, h, 2) for causal in (False, True) for n in (16, 19) for h in (4, 2, 1)]
+    found = parallel.run(_ulysses, ranks, ranks, cases, torch.float64)
+    for case, parts in zip(cases, zip(*found)):
+        _compared(parts, case, torch.float64)
+        for rank, (_, *passes) in enumerate(parts):
+            for backward, sent in zip((False, True), passes):
+                right = sum(model.ulysses_bytes(ranks, rank, case[2], 4, case[4], D, torch.float64, backward))
+                assert sum(x for _, x in sent) == 2 * right, (case, rank, backward)  # a batch of two
+
+
+def _gathered(rank, x, order):
+    mine = parallel.shard(x, 3, rank, order, dim=0).requires_grad_()
+    return parallel.gather(mine, len(x), order, dim=0)
+
+
+def test_each_rank_gathers_the_whole() -> None:
+    x = torch.randn(10, 2)
+    assert all(torch.equal(whole, x) for whole in parallel.run(_gathered, 3, x, "zigzag"))
+
+
+@pytest.mark.kernel
+def test_the_merge_is_that_of_the_softmax_lecture() -> None:
+    (a, b), (la, lb) = torch.randn(2, 2, 3, 70, 24), 30 * torch.randn(2, 2, 3, 70)
+    la[0, 0, :5], lb[0, 0, 3:8] = -torch.inf, -torch.inf
+    a[0, 0, :5], b[0, 0, 3:8] = 0, 0
+    b = b.half()
+    states = [softmax.State(L.double(), torch.isfinite(L).double(), o.double()) for o, L in ((a, la), (b, lb))]
+    right = softmax.merge(*states)
+    o, L = a.to(DEVICE).clone(), la.to(DEVICE).clone()
+    merge(o, L, b.to(DEVICE), lb.to(DEVICE))
+    assert measure.max_error(o, softmax.output(right)) < 1e-6
+    assert measure.max_error(L, softmax.log_sum_exp(right)) < 1e-5
+    late = a.to(DEVICE).clone()
+    late_L = la.to(DEVICE).clone()
+    merge(late[:, :, 30:], late_L[:, :, 30:], b.to(DEVICE)[:, :, 30:], lb.to(DEVICE)[:, :, 30:])
+    assert torch.equal(late[:, :, 30:], o[:, :, 30:])
+    assert torch.equal(late[:, :, :30].cpu(), a[:, :, :30])
+    with pytest.raises(ValueError, match=r"o has shape .* but part has"):
+        merge(o, L, b.to(DEVICE)[:, :, 1:], lb.to(DEVICE))
+    with pytest.raises(TypeError, match=r"part_L is torch.float16; pass float32"):
+        merge(o, L, b.to(DEVICE), lb.to(DEVICE).half())
+
+
+# --- ranks that fail ---
+
+
+def test_ranks_are_processes_whose_words_come_in_order(capsys) -> None:
+    numbers = {"here": torch.arange(3.0, requires_grad=True)}
+
+    def work(rank):
+        print(f"rank {rank}, process {os.getpid()}")
+        return os.getpid(), numbers["here"] * rank
+
+    found = parallel.run(work, 3)
+    pids = [pid for pid, _ in found]
+    assert len({os.getpid(), *pids}) == 4
+    assert [x.tolist() for _, x in found] == [[0, 0, 0], [0, 1, 2], [0, 2, 4]]
+    assert not any(x.requires_grad for _, x in found)
+    assert capsys.readouterr().out.splitlines() == [f"rank {rank}, process {pid}" for rank, pid in enumerate(pids)]
+
+
+def _failing(rank, folder, how):
+    (folder / str(rank)).write_text(str(os.getpid()))
+    if how == "lost":
+        torch.distributed.recv(torch.empty(1), src=(rank + 1) % 3)
+    if rank == 1 and how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 1 and how == "raises":
+        raise LookupError("no such token")
+    if rank == 1 and how == "leaves":
+        os._exit(0)
+    x = torch.randn(1, 1, 4, D)
+    return parallel.ring_attention(x, x, x)
+
+
+@pytest.mark.parametrize(
+    ("how", "rank", "message"),
+    [
+        ("killed", 1, r"rank 1 was killed by signal 9 \(SIGKILL\); the other ranks were ended"),
+        (
+            "raises",
+            1,
+            r"(?s)rank 1 ended with code 1 and without a result; the .*\nTraceback.*LookupError: no such token",
+        ),
+        ("leaves", 1, "rank 1 ended with code 0 and without a result; the other ranks were ended"),
+        ("lost", 0, r"ranks 0, 1, 2 were not done after 2 s and ended; does each message have a receiver"),
+    ],
+)
+def test_a_rank_that_fails_ends_all_and_is_named(tmp_path, how, rank, message) -> None:
+    begin = time.monotonic()
+    with pytest.raises(parallel.RankError, match=message) as caught:
+        parallel.run(_failing, 3, tmp_path, how, limit=2 if how == "lost" else 60)
+    assert time.monotonic() - begin < 30
+    assert caught.value.rank == rank
+    for path in tmp_path.iterdir():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(path.read_text()), 0)
+
+
+def test_no_rank_outlives_the_process_that_asked(tmp_path) -> None:
+    asking = os.fork()
+    if asking == 0:
+        parallel.run(_failing, 3, tmp_path, "lost")
+        os._exit(0)
+    while len([path for path in tmp_path.iterdir() if path.read_text()]) < 3:
+        time.sleep(0.02)
+    os.kill(asking, signal.SIGKILL)
+    os.waitpid(asking, 0)
+    pids = [int(path.read_text()) for path in tmp_path.iterdir()]
+    end = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(_runs(pid) for pid in pids)
+
+
+def _runs(pid):
+    """Whether the process is there, and no more than an entry that its new parent has not read."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_what_cannot_be_done_is_refused() -> None:
+    x = torch.randn(1, 2, 6, D)
+    with pytest.raises(ValueError, match=r"there is no process group; call this inside parallel\.run"):
+        parallel.ring_attention(x, x, x)
+    with pytest.raises(ValueError, match=r"ranks is 64, but this machine has \d+ GPUs"):
+        parallel.run(_ring, 64, backend="nccl")
+    with pytest.raises(ValueError, match=r"parts\[0\] has 4 tokens of 6, and in contiguous order rank 0 of 2 owns 3"):
+        parallel.unshard([x[:, :, :4], x[:, :, 4:]], "contiguous")
+    for rank, refused in enumerate(parallel.run(_refusals, 2)):
+        assert refused == [
+            "q has 5 tokens, which zigzag cannot halve; pass the length of the whole sequence",
+            f"q has 6 tokens and k 6, but of 20 rank {rank} owns 10 in striped order; pass shard(x, 2, {rank}, 'striped')",
+            "order is 'ring'; choose one of 'contiguous', 'zigzag', 'striped'",
+            "q has 3 heads for 2 ranks; pass a multiple, or call ring_attention",
+        ]
+
+
+def _refusals(rank):
+    x, found = torch.randn(1, 2, 6, D), []
+    for call in (
+        lambda: parallel.ring_attention(*[x[:, :, :5]] * 3),
+        lambda: parallel.ring_attention(x, x, x, order="striped", length=20),
+        lambda: parallel.ring_attention(x, x, x, order="ring"),
+        lambda: parallel.ulysses_attention(*[torch.randn(1, 3, 6, D)] * 3),
+    ):
+        with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is compared
+            call()
+        found.append(str(caught.value))
+    return found
