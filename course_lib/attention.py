@@ -7,10 +7,9 @@ o, L = attention(q, k, v, return_lse=True)              # L [B, H, Nq], the log-
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
 from course_lib import checks
-from course_lib.kernels import fast_launch, hopper, portable
+from course_lib.kernels import decoding, fast_launch, hopper, portable
 from course_lib.kernels.arguments import Options, attention_options
 from course_lib.kernels.fast_launch import Replayed
 
@@ -37,9 +36,11 @@ def attention(
     with the last. A query that sees no key gets 0, L = -inf and no gradient. float32 is multiplied in TF32 if
     torch's own matmuls are (torch.backends.cuda.matmul.fp32_precision). L is in float32. On a Hopper GPU q's gradient is
     added up in any order, so that two calls may differ by roundings, unless ``deterministic``, or torch's
-    use_deterministic_algorithms, is set. Raises TypeError or ValueError before any launch.
+    use_deterministic_algorithms, is set. Up to 8 queries over 256 keys and more take the decoding kernels (``kernels.decoding``),
+    which read K and V once for all heads of q that share them, and cut the keys among programs. Raises TypeError or ValueError
+    before any launch.
     """
-    if torch.compiler.is_compiling() or not _eager(q, k, v):
+    if torch.compiler.is_compiling() or not fast_launch.eager(q, k, v):
         options = attention_options(q, k, v, causal, scale, softcap, causal_offset)
         o, L = _forward(q, k, v, *options, checks.truth("deterministic", deterministic))
         return (o, L) if return_lse else o
@@ -60,20 +61,6 @@ def attention(
 
 
 _NUMBERS = {bool, int, float, type(None)}
-_TENSORS = (torch.Tensor, torch.nn.Parameter)
-
-
-def _eager(*tensors: Any) -> bool:
-    """Whether torch does no more than compute with these: nothing traces, transforms or watches, no other kind of storage."""
-    for x in tensors:
-        if type(x) not in _TENSORS or x.layout != torch.strided or x.is_meta or x.is_neg():
-            return False
-    return not (
-        torch._C._len_torch_dispatch_stack()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._get_tracing_state()
-        or forward_ad._current_level >= 0
-    )
 
 
 # --- eager calls: checked once, launched by repeating ---
@@ -112,7 +99,7 @@ class _Differentiable(torch.autograd.Function):
         if ctx.places != (q.data_ptr(), k.data_ptr(), v.data_ptr()):  # not the plan's tensors: look at them again
             tensors = (*saved, *tensors)
         # With gradients of gradients, the operator says that it has none; a compiler of backward passes traces it.
-        if torch.is_grad_enabled() or torch.compiler.is_compiling() or not _eager(*tensors):
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or not fast_launch.eager(*tensors):
             found = _backward(*saved, do, dL, *plan.options, plan.deterministic)
         else:
             deterministic = plan.deterministic or torch.are_deterministic_algorithms_enabled()
@@ -128,6 +115,10 @@ def launch_forward(
     deterministic: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """(o, L) for arguments that ``attention`` has checked; a ``softcap`` of 0 is none, ``deterministic`` is for the backward pass."""
+    if decoding.pays(q, k):
+        n_k = k.shape[2]
+        seen = offset - n_k if causal else 0
+        return decoding.launch_decode(q, k, v, None, None, causal and q.shape[2] > 1, seen, scale, softcap, 0, n_k)
     if _portable_because(q, k, v, causal, scale, softcap):
         return portable.launch_forward(q, k, v, causal, offset, scale, softcap)
     n_q, n_k, d = q.shape[2], k.shape[2], q.shape[3]
@@ -196,6 +187,9 @@ def kernel_choice(
 ) -> str:
     """Which forward kernel ``attention`` takes for these arguments, in a sentence; raises as ``attention`` does."""
     causal, _, scale, softcap = attention_options(q, k, v, causal, scale, softcap, 0)
+    if decoding.pays(q, k):
+        tile, splits = decoding.tile_of(q, q.shape[1] // k.shape[1]), decoding.splits_for(q, k.shape[1], k.shape[2])
+        return f"decoding (Triton): {q.shape[2]} queries of each head are few; {splits} splits of the keys, blocks of {tile.block_n}"
     why = _portable_because(q, k, v, causal, scale, softcap)
     if why:
         x = portable.blocks_of("forward", q, causal)

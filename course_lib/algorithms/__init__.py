@@ -11,6 +11,7 @@ from course_lib.algorithms.backward import (
     backward_over_q,
     backward_two_passes,
 )
+from course_lib.algorithms.decoding import split_decode
 from course_lib.algorithms.loop_orders import flash_running, flash_v1, flash_v2, linear_v1, linear_v2
 from course_lib.algorithms.matmul import standard_matmul, tiled_matmul
 from course_lib.algorithms.run import Run, blocks
@@ -33,6 +34,7 @@ __all__ = [
     "online_attention",
     "online_softmax",
     "softmax_average",
+    "split_decode",
     "standard_attention",
     "standard_matmul",
     "tiled_matmul",

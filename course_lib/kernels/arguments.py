@@ -52,7 +52,7 @@ def attention_options(
     if softcap is not None and not 0 < softcap <= sys.float_info.max:
         raise ValueError(f"softcap is {softcap}; pass a positive number, or None for none")
     if not torch.compiler.is_compiling():
-        _check_differentiation(q=q, k=k, v=v)
+        check_differentiation(q=q, k=k, v=v)
         if not q.is_meta:
             check_launch(q=q, k=k, v=v)
     scale = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
@@ -61,7 +61,7 @@ def attention_options(
     return causal, causal_offset if causal else 0, scale, softcap
 
 
-def _check_differentiation(**tensors: torch.Tensor) -> None:
+def check_differentiation(**tensors: torch.Tensor) -> None:
     """TypeError for derivatives other than torch.autograd's backwards: forward mode, and torch.func's grad, vjp and jvp."""
     for name, x in tensors.items():
         refused = forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None

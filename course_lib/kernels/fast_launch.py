@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.kernels import triton
@@ -29,10 +30,28 @@ MOST = 1024  # calls that are remembered, and maps of a tensor: then all are for
 _noted = threading.local()
 
 
-def kinds(*tensors: torch.Tensor) -> tuple[Any, ...]:
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+def eager(*tensors: Any) -> bool:
+    """Whether torch does no more than compute with these: nothing traces, transforms or watches, no other kind of storage."""
+    for x in tensors:
+        if x is not None and (type(x) not in _TENSORS or x.layout != torch.strided or x.is_meta or x.is_neg()):
+            return False
+    return not (
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._get_tracing_state()
+        or forward_ad._current_level >= 0
+    )
+
+
+def kinds(first: torch.Tensor, *more: torch.Tensor | None) -> tuple[Any, ...]:
     """All that a launch depends on, besides its numbers; equal for tensors that can be exchanged for one another."""
-    found: list[Any] = [(x.shape, x.stride(), x.dtype, x.device, x.data_ptr() & 15) for x in tensors]
-    if tensors[0].dtype == torch.float32:
+    found: list[Any] = [
+        None if x is None else (x.shape, x.stride(), x.dtype, x.device, x.data_ptr() & 15) for x in (first, *more)
+    ]
+    if first.dtype == torch.float32:
         found.append(torch.backends.cuda.matmul.fp32_precision)  # how it is multiplied
     return tuple(found)
 

@@ -1,0 +1,364 @@
+"""Attention of one or a few queries a sequence over a cache of keys and values: decoding.
+
+    o = decode(q, k_cache, v_cache, lengths)                               # cache [B, Hk, N, D], lengths int32 [B]
+    o = decode(q, k_pages, v_pages, lengths, block_table=table)            # pages [P, Hk, page, D], table int32 [B, slots]
+
+The query heads that share a head of keys are rows of one tile, so that K and V are read once for all of them. The keys of
+a sequence are cut among ``splits`` programs, each of which leaves the attention of its part, O_s, and that part's log-sum-exp
+L_s; a second kernel merges them, L = log Σ e^{L_s}, O = Σ e^{L_s - L} O_s. Nothing is added atomically: the same splits give the
+same bits.
+Source: Flash-Decoding (pytorch.org/blog/flash-decoding); pages: PagedAttention (arXiv 2309.06180).
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import torch
+
+from course_lib import checks, runtime
+from course_lib.kernels import LOG2E, fast_launch, tl, triton
+from course_lib.kernels.decoding_arguments import MOST_QUERIES, MOST_SPLITS, check_gradients, decode_options
+from course_lib.kernels.launching import launch
+from course_lib.kernels.portable.rows import _capped, _elements, _rows
+from course_lib.kernels.portable.tiles import constants_of, strides_in_units
+
+
+@triton.jit
+def _page_numbers(table_ptr, start, end, pages, PAGE: tl.constexpr, BLOCK_N: tl.constexpr):
+    """The page of each key start … start + BLOCK_N, [BLOCK_N], from one load for each page; 0 for one that is none."""
+    COUNT: tl.constexpr = BLOCK_N // PAGE if PAGE < BLOCK_N else 1
+    slot = start // PAGE + tl.arange(0, COUNT)
+    page = tl.load(table_ptr + slot, mask=slot * PAGE < end, other=0)
+    there = (page >= 0) & (page < pages)
+    page = tl.broadcast_to(tl.where(there, page, 0)[:, None], [COUNT, BLOCK_N // COUNT])
+    there = tl.broadcast_to(there[:, None], [COUNT, BLOCK_N // COUNT])
+    return tl.reshape(page, [BLOCK_N]), tl.reshape(there, [BLOCK_N])
+
+
+@triton.jit
+def _page_rows(ptr, page, seen, start, stride_b, stride_n, D: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
+               PAGE: tl.constexpr):  # fmt: skip
+    """The rows of these keys, [BLOCK_N, BLOCK_D]; what is not ``seen`` is not read, since it may be NaN, and is 0."""
+    row, dims = (start + tl.arange(0, BLOCK_N)) % PAGE, tl.arange(0, BLOCK_D)
+    at = page.to(tl.int64) * stride_b + row * stride_n
+    return tl.load(ptr + at[:, None] + dims[None, :], mask=seen[:, None] & (dims[None, :] < D), other=0.0)
+
+
+@triton.jit(do_not_specialize=["n_q", "n_k", "offset", "splits", "slots", "pages"])
+def decode_kernel(
+    q_ptr, k_ptr, v_ptr, lengths_ptr, table_ptr, o_ptr, L_ptr, O_s_ptr, L_s_ptr,
+    q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, heads_k, group, n_q, n_k, offset, splits, slots, pages, scale, softcap,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, UNIT: tl.constexpr,
+    PAGE: tl.constexpr, LENGTHS: tl.constexpr, SPLIT: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """One program: one split of the keys of one head of K and V, and a tile of the queries that share that head.
+
+    Row r of the tile is query r % n_q of head r // n_q of the group. Query i sees the keys before length + offset + i + 1.
+    """
+    q_b, q_h, q_n = _elements(q_b, q_h, q_n, UNIT)
+    k_b, k_h, k_n = _elements(k_b, k_h, k_n, UNIT)
+    v_b, v_h, v_n = _elements(v_b, v_h, v_n, UNIT)
+    tiles = tl.cdiv(group * n_q, BLOCK_M)
+    split, place = tl.program_id(0) % splits, tl.program_id(0) // splits
+    tile, head = place % tiles, (place // tiles).to(tl.int64)  # head: of K and V, counted over the batch
+    b, h_k = head // heads_k, head % heads_k
+
+    rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    inside, i, dims = rows < group * n_q, rows % n_q, tl.arange(0, BLOCK_D)
+    h = h_k * group + rows // n_q
+    at = b * q_b + h * q_h + i * q_n
+    q = tl.load(q_ptr + at[:, None] + dims[None, :], mask=inside[:, None] & (dims[None, :] < D), other=0.0)
+
+    length = n_k
+    if LENGTHS:
+        given = tl.load(lengths_ptr + b)
+        length = tl.maximum(0, tl.minimum(given, n_k))  # nothing beyond the cache is read, whatever the length says
+    end = tl.maximum(0, tl.minimum(length, length + offset + n_q))
+    each = tl.cdiv(tl.cdiv(end, BLOCK_N), splits) * BLOCK_N  # of the keys in use, not of those that there is room for
+    begin = tl.minimum(split * each, end)
+    end = tl.minimum(begin + each, end)
+    table_ptr += b * slots
+    k_ptr += h_k * k_h
+    v_ptr += h_k * v_h
+    if PAGE == 0:
+        k_ptr += b * k_b
+        v_ptr += b * v_b
+
+    acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
+    m = tl.full([BLOCK_M], -float("inf"), tl.float32)
+    l = tl.zeros([BLOCK_M], tl.float32)
+    for start in range(begin, end, BLOCK_N):
+        keys = start + tl.arange(0, BLOCK_N)
+        if PAGE == 0:
+            k = _rows(k_ptr, start, BLOCK_N, end, k_n, D, BLOCK_D, True)  # [BLOCK_N, BLOCK_D]
+        else:
+            page, there = _page_numbers(table_ptr, start, end, pages, PAGE, BLOCK_N)
+            k = _page_rows(k_ptr, page, keys < end, start, k_b, k_n, D, BLOCK_N, BLOCK_D, PAGE)
+        s, _ = _capped(tl.dot(q, tl.trans(k), input_precision=PRECISION), scale, softcap, SOFTCAP)  # [BLOCK_M, BLOCK_N]
+        if PAGE > 0:
+            s = tl.where(there[None, :], s, float("nan"))  # a page that is none shows
+        seen = keys[None, :] < end
+        if CAUSAL:
+            seen = seen & (keys[None, :] <= length + offset + i[:, None])
+        s = tl.where(seen, s, -float("inf"))
+        m_new = tl.maximum(m, tl.max(s, 1))
+        shift = tl.where(m_new == -float("inf"), 0.0, m_new)  # a row may see none of these keys
+        p = tl.exp2(s - shift[:, None])
+        correction = tl.exp2(m - shift)
+        l = l * correction + tl.sum(p, 1)
+        acc = acc * correction[:, None]
+        if PAGE == 0:
+            v = _rows(v_ptr, start, BLOCK_N, end, v_n, D, BLOCK_D, True)
+        else:
+            v = _page_rows(v_ptr, page, keys < end, start, v_b, v_n, D, BLOCK_N, BLOCK_D, PAGE)
+        acc = tl.dot(p.to(v.dtype), v, acc, input_precision=PRECISION)
+        m = m_new
+
+    l = tl.where(l == 0, 1.0, l)  # a row that saw no key: its acc is 0 and its L is -inf
+    inverse = 1 / l
+    acc = acc * inverse[:, None]
+    lse = (m + tl.log2(l)) / LOG2E
+    if LENGTHS:  # a length that the cache does not have shows
+        lse = tl.where(given == length, lse, float("nan"))
+        acc = tl.where(given == length, acc, float("nan"))
+    row = (b * heads_k * group + h) * n_q + i  # of all B · H · Nq rows of the result
+    if SPLIT:
+        row = row * splits + split
+        tl.store(L_s_ptr + row, lse, mask=inside)
+        written = inside & (lse != -float("inf"))  # the merge does not read the others
+        tl.store(O_s_ptr + row[:, None] * D + dims[None, :], acc, mask=written[:, None] & (dims[None, :] < D))
+    else:
+        tl.store(L_ptr + row, lse, mask=inside)
+        acc = acc.to(o_ptr.dtype.element_ty)
+        tl.store(o_ptr + row[:, None] * D + dims[None, :], acc, mask=inside[:, None] & (dims[None, :] < D))
+
+
+@triton.jit(do_not_specialize=["splits"])
+def merge_kernel(
+    O_s_ptr, L_s_ptr, o_ptr, L_ptr, splits, D: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """One program: one row of the result, L = log Σ e^{L_s} and O = Σ e^{L_s - L} O_s. L_s is a natural logarithm, -inf: no key seen."""
+    row = tl.program_id(0).to(tl.int64)
+    s, dims = tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_D)
+    lse = tl.load(L_s_ptr + row * splits + s, mask=s < splits, other=-float("inf"))  # [BLOCK_S]
+    there = lse != -float("inf")  # NaN, of a mistake, is there, too
+    o_s = tl.load(
+        O_s_ptr + (row * splits + s)[:, None] * D + dims[None, :],
+        mask=there[:, None] & (dims[None, :] < D),
+        other=0.0,
+    )  # [BLOCK_S, BLOCK_D]
+    m = tl.max(lse, 0)
+    weight = tl.exp2((lse - tl.where(m == -float("inf"), 0.0, m)) * LOG2E)
+    total = tl.sum(weight, 0)
+    total = tl.where(total == 0, 1.0, total)  # no split has seen a key
+    o = tl.sum(weight[:, None] * o_s, 0) / total
+    tl.store(o_ptr + row * D + dims, o.to(o_ptr.dtype.element_ty), mask=dims < D)
+    tl.store(L_ptr + row, m + tl.log2(total) / LOG2E)
+
+
+# --- how the work is cut ---
+
+
+class Tile(NamedTuple):
+    """Rows of queries, keys of a block, warps and pipeline stages of a program."""
+
+    block_m: int
+    block_n: int
+    num_warps: int
+    num_stages: int
+
+
+PLACES = 2  # programs that an SM runs at once; two tiles with their buffers fit its shared memory
+SHORTEST = 128  # keys that a split has at least: below, its partial result is not small beside its K and V
+
+
+def tile_of(q: torch.Tensor, group: int, paged: bool = False) -> Tile:
+    """The tile for q [B, H, Nq, D] whose heads share one of K and V in groups of ``group``."""
+    block_d = max(16, triton.next_power_of_2(q.shape[3]))
+    rows = max(16, triton.next_power_of_2(group * q.shape[2]))
+    if q.dtype == torch.float32:
+        block = 32 if block_d <= 64 else 16
+        return Tile(min(rows, block), block, 4 if block_d <= 128 else 8, 1)
+    block_m = min(rows, 64 if block_d <= 128 else 32)
+    block_n = max(32, min(128, (8192 if block_m == 16 else 4096) // block_d))
+    stages = (
+        1 if runtime.mode() != "GPU" else 5 if paged else 3
+    )  # page numbers are loaded two stages before what is in the pages
+    return Tile(block_m, block_n, 4 if block_m < 64 else 8, stages)
+
+
+def wave_efficiency(programs: int, splits: int, places: int) -> float:
+    """The share of a GPU's places that work, averaged over the waves, with ``programs`` · ``splits`` programs; 0 to 1.
+
+    ``places`` is how many programs the GPU runs at once. Raises TypeError or ValueError for what is no positive number.
+    """
+    for name, value in (("programs", programs), ("splits", splits), ("places", places)):
+        checks.positive_int(name, value)
+    return programs * splits / (-(-programs * splits // places) * places)
+
+
+def choose_splits(programs: int, blocks: int, places: int, most: int = MOST_SPLITS) -> int:
+    """How many splits of the keys: the fewest whose waves are at least 85 % as full as those of the best count.
+
+    ``programs`` is what a launch has without splitting (batch · heads of K and V · tiles of queries), ``blocks`` how many blocks of keys
+    can be dealt out, ``places`` how many programs the GPU runs at once. Counts that leave the longest split as long as one split fewer
+    did are passed over. 1 where four fifths of the places are taken already. Raises TypeError or ValueError for what is no positive number.
+    Source: FlashAttention-3's hopper/heuristics.h.
+    """
+    checks.whole("most", most, 1, MOST_SPLITS)
+    checks.positive_int("blocks", blocks)
+    if wave_efficiency(programs, 1, places) >= 0.8:
+        return 1
+    useful = [s for s in range(1, min(blocks, most) + 1) if s == 1 or -(-blocks // s) < -(-blocks // (s - 1))]
+    best = max(wave_efficiency(programs, s, places) for s in useful)
+    return next(s for s in useful if wave_efficiency(programs, s, places) >= 0.85 * best)
+
+
+_chosen = functools.lru_cache(choose_splits)
+
+
+def splits_for(q: torch.Tensor, heads_k: int, longest: int) -> int:
+    """``choose_splits`` for q [B, H, Nq, D] on its GPU, where the longest sequence has ``longest`` keys."""
+    b, h, n_q, _ = q.shape
+    tile = tile_of(q, h // heads_k)
+    programs = b * heads_k * triton.cdiv(h // heads_k * n_q, tile.block_m)
+    blocks = max(1, longest // max(SHORTEST, tile.block_n))
+    return _chosen(max(1, programs), blocks, PLACES * runtime.multiprocessors(q.device))
+
+
+def pays(q: torch.Tensor, k: torch.Tensor) -> bool:
+    """Whether ``attention`` of q [B, H, Nq, D] and k [B, Hk, Nk, D] is better off here: few queries, keys enough for two splits.
+
+    A block of queries would be mostly empty, K and V would be read for each head of q, and few programs would read them.
+    """
+    return q.shape[2] <= MOST_QUERIES and k.shape[2] >= 2 * SHORTEST
+
+
+# --- launches ---
+
+
+def launch_decode(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: torch.Tensor | None, table: torch.Tensor | None,
+    causal: bool, offset: int, scale: float, softcap: float, splits: int, longest: int,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(o, L) for arguments that ``decode`` or ``attention`` has checked; query i sees the keys before length + offset + i + 1.
+
+    0 ``splits``: as many as ``splits_for`` finds for ``longest``.
+    """
+    (b, h, n_q, d), h_k = q.shape, k.shape[1]
+    o, L = empty_results(q)
+    if o.numel() == 0:
+        return o, L
+    splits = splits or splits_for(q, h_k, longest)
+    page, slots, room = 0, 0, k.shape[2]
+    if table is not None:
+        page, slots = k.shape[2], table.shape[1]
+        room = page * slots
+    tile, constants = tile_of(q, h // h_k, table is not None), constants_of(q, causal, softcap)
+    split = splits > 1
+    parts = (b, h, n_q, splits)
+    O_s = q.new_empty((*parts, d), dtype=torch.float32) if split else o
+    L_s = q.new_empty(parts, dtype=torch.float32) if split else L
+    unit, strides = strides_in_units(q, k, v)
+    launch(
+        decode_kernel, (b * h_k * triton.cdiv(h // h_k * n_q, tile.block_m) * splits,),
+        q, k, v, q if lengths is None else lengths, q if table is None else table, o, L, O_s, L_s,
+        *strides, h_k, h // h_k, n_q, room, max(-(room + n_q), min(offset, room)), splits, slots, k.shape[0], scale, softcap,
+        BLOCK_M=tile.block_m, BLOCK_N=tile.block_n, num_warps=tile.num_warps, num_stages=tile.num_stages,
+        UNIT=unit, PAGE=page, LENGTHS=lengths is not None, SPLIT=split, **constants,
+    )  # fmt: skip
+    if split:
+        block_s = triton.next_power_of_2(splits)
+        launch(
+            merge_kernel, (b * h * n_q,), O_s, L_s, o, L, splits, D=d, BLOCK_S=block_s, BLOCK_D=constants["BLOCK_D"],
+            num_warps=8 if block_s * constants["BLOCK_D"] > 2**13 else 4,
+        )  # fmt: skip
+    return o, L
+
+
+def empty_results(q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """o like q, contiguous, and L [B, H, Nq] in float32, without numbers."""
+    return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+_operator = torch.library.custom_op("course::decode", launch_decode, mutates_args=())
+
+
+@_operator.register_fake
+def _(q, k, v, lengths, table, causal, offset, scale, softcap, splits, longest):  # type: ignore[no-untyped-def]
+    return empty_results(q)
+
+
+def decode(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    lengths: torch.Tensor | None = None,
+    *,
+    block_table: torch.Tensor | None = None,
+    splits: int | None = None,
+    scale: float | None = None,
+    return_lse: bool = False,
+    longest: int | None = None,
+    check: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """The attention of the last Nq tokens of each sequence, 1 to 8, over all of its keys so far; without gradients.
+
+    q [B, H, Nq, D] -> [B, H, Nq, D] in q's dtype; float32 or float16 (bfloat16 on a GPU), D up to 256, strides as ``attention``
+    takes them, H a multiple of Hk. The cache is k_cache and v_cache [B, Hk, N, D], or, with a ``block_table`` [B, slots], pages
+    [P, Hk, page, D]: token t of sequence b is row t % page of page block_table[b, t // page]; a page has 16, 32, 64 … tokens.
+    ``lengths`` [B] says how many keys each sequence has, its new tokens among them, None: all that there is room for. Query i
+    is token length - Nq + i and sees the keys up to its own; one before the first token, as in an empty sequence, gives 0 and
+    L = -inf. What lies beyond a length is never read. Lengths and table are int32, contiguous, on q's device.
+    ``splits`` programs, 1 to 128, share the keys of a sequence; unless given, ``choose_splits`` does for ``longest`` keys, by
+    default the longest of ``lengths`` if these are on the CPU, and the cache's room if they are on a GPU. ``scale`` is 1/√D unless
+    given. ``return_lse``: also L [B, H, Nq] in float32, the natural log-sum-exp of each row of scores.
+
+    Raises TypeError or ValueError before any launch. Numbers of lengths and table are looked at where that costs no waiting: on
+    the CPU always, on a GPU with ``check``, which waits for it. Unchecked, a page number or a length out of range reads nothing
+    outside the cache, and makes the sequence NaN.
+    """
+    arguments = q, k_cache, v_cache, lengths, block_table
+    check_gradients(q=q, k_cache=k_cache, v_cache=v_cache)
+    if splits is not None:
+        checks.whole("splits", splits, 1, MOST_SPLITS)
+    if longest is not None:
+        checks.whole("longest", longest, 0)
+    checks.truth("return_lse", return_lse)
+    checks.truth("check", check)
+    eager = not torch.compiler.is_compiling() and fast_launch.eager(*arguments)
+    fast = eager and q.is_cuda and not check
+    key = (fast_launch.kinds(*arguments), scale, type(scale)) if fast else None
+    plan = _plans.get(key)
+    if plan is None:
+        causal, scale, seen = decode_options(*arguments, scale, check)
+        longest = seen if longest is None else longest
+        plan = _Plan((causal, -q.shape[2], scale, 0.0))
+        if fast:
+            if len(_plans) >= fast_launch.MOST:
+                _plans.clear()
+            _plans[key] = plan
+    if longest is None:
+        longest = k_cache.shape[2] * (1 if block_table is None else block_table.shape[1])
+    if not eager:
+        o, L = _operator(*arguments, *plan.options, splits or 0, longest)
+    else:
+        o, L = plan.repeated(splits or splits_for(q, k_cache.shape[1], longest))(None, arguments)
+    return (o, L) if return_lse else o
+
+
+class _Plan:
+    """What the arguments of calls alike mean, and the launches that serve them by their number of splits."""
+
+    def __init__(self, options: tuple[bool, int, float, float]) -> None:
+        self.options = options
+        self.launches: dict[int, fast_launch.Replayed] = {}
+
+    def repeated(self, splits: int) -> fast_launch.Replayed:
+        if splits not in self.launches:
+            self.launches[splits] = fast_launch.Replayed(launch_decode, (*self.options, splits, 0))
+        return self.launches[splits]
+
+
+_plans: dict[Any, _Plan] = {}

@@ -1,0 +1,125 @@
+"""The arguments of ``decode``: what is refused before any launch, and what the rest mean to the kernels."""
+
+import math
+from typing import Any
+
+import torch
+
+from course_lib import checks
+from course_lib.kernels import fast_launch
+from course_lib.kernels.arguments import LARGEST_SCALE, check_differentiation
+from course_lib.kernels.launching import LARGEST_D, LONGEST, check_launch, check_length
+from course_lib.kernels.portable.rows import FARTHEST_ROWS
+
+MOST_QUERIES = 8
+MOST_SPLITS = 128
+SMALLEST_PAGE = 16
+
+
+def check_gradients(**tensors: Any) -> None:
+    """ValueError where a gradient would be expected of ``decode``, which has none."""
+    if torch.is_grad_enabled():
+        for name, x in tensors.items():
+            if isinstance(x, torch.Tensor) and x.requires_grad:
+                raise ValueError(
+                    f"{name} requires gradients, and decode has none; call it inside torch.no_grad(), or attention()"
+                )
+
+
+def decode_options(
+    q: Any, k: Any, v: Any, lengths: Any, table: Any, scale: Any, check: bool
+) -> tuple[bool, float, int | None]:
+    """(causal, scale, the longest length or None where it was not read) of good arguments; TypeError or ValueError for others."""
+    names = {"q": q, "k_cache": k, "v_cache": v}
+    for name, x in names.items():
+        checks.dense(name, x)
+        if x.dim() != 4:
+            wanted = "[batch, heads, length, head size]" if table is None else "[pages, heads, page, head size]"
+            raise ValueError(
+                f"{name} has shape {list(x.shape)}; pass {wanted if name != 'q' else '[batch, heads, queries, head size]'}"
+            )
+        if not x.is_floating_point():
+            raise TypeError(f"{name} has dtype {x.dtype}; pass floating-point numbers, for example {name}.half()")
+    checks.same_dtype_and_device(**names)
+    checks.same_shape(k_cache=k, v_cache=v)
+    (b, h, n_q, d), (_, h_k, rows, d_k) = q.shape, k.shape
+    if d != d_k:
+        raise ValueError(f"q has head size {d} but the cache has {d_k}; they must be equal")
+    if not 1 <= d <= LARGEST_D:
+        raise ValueError(f"the head size is {d}; pass 1 to {LARGEST_D}")
+    if h_k == 0 or h % h_k:
+        raise ValueError(f"q has {h} heads, the cache has {h_k}; q's must be a multiple of the cache's")
+    if not 1 <= n_q <= MOST_QUERIES:
+        raise ValueError(f"q has {n_q} queries a sequence; pass 1 to {MOST_QUERIES}, and more of them to attention()")
+    for name, x in names.items():
+        check_length(name, x.shape[2])
+        if x.shape[2] > 1 and x.stride(2) >= FARTHEST_ROWS:
+            raise ValueError(f"{name} has strides {list(x.stride())}; rows lie too far apart: pass {name}.contiguous()")
+    if scale is not None and (isinstance(scale, bool) or not isinstance(scale, int | float)):
+        raise TypeError(f"scale is {checks.shown(scale)}; pass a number, or None")
+    if scale is not None and not abs(scale) <= LARGEST_SCALE:
+        raise ValueError(f"scale is {scale}; pass at most 2^64 in magnitude, or None for 1/√D")
+    scale = 1 / math.sqrt(d) if scale is None else float(scale)
+    if table is None and k.shape[0] != b:
+        raise ValueError(
+            f"q has batch size {b} but the cache has {k.shape[0]}; they must be equal, or pass a block_table"
+        )
+    if lengths is not None:
+        _check_whole_numbers("lengths", lengths, (b,), q)
+    room = rows
+    if table is not None:
+        if rows < SMALLEST_PAGE or rows & (rows - 1):
+            raise ValueError(
+                f"k_cache has shape {list(k.shape)}, pages of {rows} tokens; pass pages of {SMALLEST_PAGE} tokens or a larger power of two"
+            )
+        slots = table.shape[1] if isinstance(table, torch.Tensor) and table.dim() == 2 else 1
+        _check_whole_numbers("block_table", table, (b, slots), q)
+        room = rows * slots
+        if room > LONGEST:
+            raise ValueError(
+                f"block_table has room for {room:,} tokens a sequence; kernels take at most {LONGEST:,}: pass fewer columns"
+            )
+    longest = None
+    if not torch.compiler.is_compiling():
+        check_differentiation(**names)
+        if not q.is_meta:
+            check_launch(**names)
+            if fast_launch.eager(q, lengths, table) and (check or q.device.type == "cpu"):
+                longest = _check_numbers(lengths, table, room, rows, k.shape[0])
+    return n_q > 1, scale, longest
+
+
+def _check_whole_numbers(name: str, x: Any, shape: tuple[int, ...], q: torch.Tensor) -> None:
+    """Raise unless x is a contiguous int32 tensor of this shape on q's device. Reads no values."""
+    checks.dense(name, x)
+    if x.dtype != torch.int32:
+        raise TypeError(f"{name} has dtype {x.dtype}; pass int32, for example {name}.int()")
+    if x.shape != shape:
+        wanted = (
+            f"[{shape[0]}], a length for each sequence"
+            if len(shape) == 1
+            else f"[{shape[0]}, slots], a row for each sequence"
+        )
+        raise ValueError(f"{name} has shape {list(x.shape)}; pass {wanted}")
+    if x.device != q.device:
+        raise ValueError(f"{name} is on {x.device} but q is on {q.device}; pass {name}.to({str(q.device)!r})")
+    if not x.is_contiguous():
+        raise ValueError(f"{name} has strides {list(x.stride())}; pass {name}.contiguous()")
+
+
+def _check_numbers(lengths: torch.Tensor | None, table: torch.Tensor | None, room: int, page: int, pages: int) -> int:
+    """ValueError for a length beyond the room, or a page that a sequence uses and that is none; the longest length."""
+    if lengths is not None:
+        for b, length in enumerate(lengths.tolist()):
+            if not 0 <= length <= room:
+                raise ValueError(f"lengths[{b}] is {length:,}; the cache has room for {room:,}: pass 0 to {room:,}")
+    if table is not None:
+        ends = torch.full((len(table),), room, device=table.device) if lengths is None else lengths
+        used = torch.arange(table.shape[1], device=table.device) * page < ends[:, None]
+        wrong = used & ((table < 0) | (table >= pages))
+        if bool(wrong.any()):
+            b, slot = wrong.nonzero()[0].tolist()
+            raise ValueError(
+                f"block_table[{b}, {slot}] is {int(table[b, slot])}; the cache has {pages} pages: pass 0 to {pages - 1}"
+            )
+    return room if lengths is None else max(lengths.tolist(), default=0)

@@ -1,0 +1,70 @@
+"""Closed forms of decoding: what a cache of keys and values takes, and the bytes that one step moves.
+
+H query heads on H_k heads of K and V, group = H / H_k, n_q new tokens a sequence. Bytes are exact for ``kernels.decoding`` and
+``algorithms.decoding``: tests hold them equal.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from course_lib import checks
+from course_lib.model.cost import Traffic, element_bytes
+
+_WIDE = 4  # bytes of a number in partial results, L, lengths and table
+
+
+def cache_bytes(tokens: int, layers: int, heads_k: int, d: int, dtype: str | torch.dtype = "bf16") -> int:
+    """Bytes of K and V of so many tokens in all layers: 2 · layers · heads_k · d · element bytes for each token."""
+    for name, value in (("layers", layers), ("heads_k", heads_k), ("d", d)):
+        checks.positive_int(name, value)
+    return 2 * layers * heads_k * d * element_bytes(dtype) * checks.whole("tokens", tokens, 0)
+
+
+def keys_per_split(length: int, splits: int, block_n: int) -> int:
+    """Keys of each split but the last one: whole blocks of block_n, dealt out evenly. Splits that come too late have none."""
+    checks.whole("length", length, 0)
+    blocks = -(-length // checks.positive_int("block_n", block_n))
+    return -(-blocks // checks.positive_int("splits", splits)) * block_n
+
+
+def decode_traffic(
+    lengths: Sequence[int],
+    heads: int,
+    heads_k: int,
+    d: int,
+    dtype: str | torch.dtype = "bf16",
+    *,
+    block_m: int,
+    block_n: int,
+    splits: int = 1,
+    n_q: int = 1,
+    page: int | None = None,
+) -> Traffic:
+    """One call of ``decode`` on sequences of these ``lengths``, its merge included.
+
+    K and V are read once for each tile of block_m of the group · n_q rows that share them, Q by each split. The partial results
+    O_s [B, H, n_q, splits, d] and L_s in float32 are written and read; of O_s only the rows that saw a key, of which a query's
+    split may have none. A program reads its sequence's length, and with a ``page`` size the number of each page that it goes through,
+    for each block of keys if a page holds several. Raises TypeError or ValueError for what is no such number.
+    """
+    for name, value in (("heads", heads), ("heads_k", heads_k), ("d", d), ("block_m", block_m), ("n_q", n_q)):
+        checks.positive_int(name, value)
+    if heads % heads_k:
+        raise ValueError(f"heads is {heads} and heads_k is {heads_k}; pass a multiple of heads_k")
+    e, tiles = element_bytes(dtype), -(-heads // heads_k * n_q // block_m)
+    rows, walks = len(checks.several("lengths", lengths)) * heads * n_q, heads_k * tiles
+    pieces = 0  # rows of O_s that are written
+    for length in lengths:
+        each = keys_per_split(length, splits, block_n)
+        pieces += heads * sum(-(-(length - i) // each) for i in range(min(n_q, length)))
+    reads = {"Q": splits * rows * d * e, "lengths": len(lengths) * walks * splits * _WIDE}
+    reads |= dict.fromkeys(("K", "V"), walks * sum(lengths) * d * e)
+    if page is not None:
+        step = min(checks.positive_int("page", page), block_n)
+        reads["table"] = walks * sum(-(-length // step) for length in lengths) * _WIDE
+    writes = {"O": rows * d * e, "L": rows * _WIDE}
+    if splits > 1:
+        partial = {"O_s": pieces * d * _WIDE, "L_s": rows * splits * _WIDE}
+        reads, writes = reads | partial, writes | partial
+    return Traffic(reads, writes)

@@ -1,0 +1,372 @@
+"""Decoding: the kernels against float64, pages in any order, bytes to the byte, splits, compiled without a GPU, and every refusal."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rule import COUNTS
+
+from course_lib import algorithms, runtime
+from course_lib.attention import attention, kernel_choice
+from course_lib.instruments import compiled, measure
+from course_lib.instruments.traffic import traffic
+from course_lib.kernels import decoding
+from course_lib.kernels.decoding import choose_splits, decode, wave_efficiency
+from course_lib.model.decoding import cache_bytes, decode_traffic, keys_per_split
+
+DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
+DTYPES = [torch.float32, torch.float16] + ([torch.bfloat16] if GPU else [])
+FLOOR = {torch.float32: 4e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+
+
+def whole(*numbers: int) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=torch.int32, device=DEVICE)
+
+
+def inputs(lengths, heads, heads_k, n_q, d, dtype, room=None):
+    """q, and a cache [B, Hk, room, D] with NaN in every place that no token has."""
+    room = max(1, *lengths) if room is None else room
+    shapes = ((len(lengths), heads, n_q, d), *[(len(lengths), heads_k, room, d)] * 2)
+    q, k, v = (torch.randn(shape, device=DEVICE).to(dtype) for shape in shapes)
+    for b, length in enumerate(lengths):
+        k[b, :, length:] = v[b, :, length:] = torch.nan
+    return q, k, v
+
+
+def paged(k, v, lengths, page):
+    """The same cache in pages that lie in any order, NaN in all unused places; and the table, which holds no page where no token is."""
+    (b, heads_k, _, d), slots = k.shape, max(1, *[-(-length // page) for length in lengths]) + 1
+    pages = b * slots + 2
+    table = torch.randperm(pages)[: b * slots].view(b, slots).int()
+    pools = [torch.full((pages, heads_k, page, d), torch.nan, dtype=k.dtype, device=DEVICE) for _ in "kv"]
+    for i, length in enumerate(lengths):
+        for slot in range(slots):
+            begin, end = slot * page, min((slot + 1) * page, length)
+            if begin < end:
+                for pool, x in zip(pools, (k, v)):
+                    pool[table[i, slot], :, : end - begin] = x[i, :, begin:end]
+            else:
+                table[i, slot] = -7 if slot % 2 else 10**9
+    return *pools, table.to(DEVICE)
+
+
+def definition(q, k, v, lengths, scale=None):
+    """(o, L), one row at a time, in the inputs' own dtype."""
+    o, L = torch.zeros_like(q), torch.full(q.shape[:3], -torch.inf, dtype=torch.promote_types(q.dtype, torch.float32))
+    group, (n_q, d) = q.shape[1] // k.shape[1], q.shape[2:]
+    for b, h, i in itertools.product(*map(range, q.shape[:3])):
+        seen = lengths[b] - n_q + i + 1
+        if seen > 0:
+            s = k[b, h // group, :seen] @ q[b, h, i] * (d**-0.5 if scale is None else scale)
+            o[b, h, i], L[b, h, i] = torch.softmax(s, 0) @ v[b, h // group, :seen], torch.logsumexp(s, 0)
+    return o, L.to(q.device)
+
+
+def check(q, k, v, lengths, splits, page=None, scale=None) -> None:
+    cache = (k, v) if page is None else paged(k, v, lengths, page)
+    options = {"block_table": cache[2]} if page else {}
+    o, L = decode(q, *cache[:2], whole(*lengths), splits=splits, scale=scale, return_lse=True, **options)
+    right, right_L = definition(*(x.double() for x in (q, k, v)), lengths, scale)
+    usual = definition(q, k, v, lengths, scale)[0]
+    assert (o.dtype, o.shape, L.dtype) == (q.dtype, q.shape, torch.float32)
+    bound = 2 * measure.max_error(usual, right) + FLOOR[q.dtype] * max(1.0, float(right.abs().max()))
+    assert measure.max_error(o, right) <= bound, (lengths, list(q.shape), list(k.shape), splits, page)
+    torch.testing.assert_close(L.double(), right_L.double(), atol=2e-5, rtol=2e-5)
+
+
+CASES = [  # lengths; heads of q and of K and V; queries, head size, splits, page
+    ((1,), 1, 1, 1, 32, 1, None),
+    ((1000, 1, 0, 333), 8, 2, 1, 64, 7, 16),
+    ((65, 640), 8, 1, 2, 128, 3, 64),
+    ((3, 0, 129), 2, 2, 8, 40, 2, 32),
+    ((200, 31), 4, 1, 3, 256, 4, 128),
+    ((513,), 16, 2, 8, 32, 64, 256),
+    ((1000, 128), 4, 4, 1, 128, None, None),
+]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("lengths", "heads", "heads_k", "n_q", "d", "splits", "page"), CASES)
+def test_any_lengths_heads_pages_and_splits(lengths, heads, heads_k, n_q, d, splits, page, dtype) -> None:
+    q, k, v = inputs(lengths, heads, heads_k, n_q, d, dtype)
+    check(q, k, v, lengths, splits, page)
+
+
+@pytest.mark.kernel
+@settings(max_examples=60 if GPU else 6, derandomize=True)
+@given(data=st.data())
+def test_whatever_is_drawn(data) -> None:
+    lengths = data.draw(st.lists(st.integers(0, 1000 if GPU else 300), min_size=1, max_size=3))
+    heads_k, group = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 4), (2, 4), (1, 8)]))
+    n_q, d = data.draw(st.integers(1, 8)), data.draw(st.sampled_from([32, 64, 72, 128, 256]))
+    splits, page = data.draw(st.integers(1, 64 if GPU else 9)), data.draw(st.sampled_from([None, 16, 32, 64, 256]))
+    dtype = data.draw(st.sampled_from(DTYPES))
+    q, k, v = inputs(lengths, heads_k * group, heads_k, n_q, d, dtype)
+    check(
+        10 * q if data.draw(st.booleans()) else q, k, v, lengths, splits, page, data.draw(st.sampled_from([None, 0.3]))
+    )
+
+
+@pytest.mark.kernel
+def test_hard_scores_and_a_late_spike() -> None:
+    q, k, v = inputs((130,), 2, 1, 1, 32, torch.float32)
+    spike = torch.cat([k[:, :, :-1], 4 * q[:, :1]], dim=2)
+    for x, y in ((10 * q, k), (3 * q.abs() + 9, -k.abs() - 3), (q, spike), (q, k[:, :, :1].expand_as(k).contiguous())):
+        check(x, y, 10 * v, (130,), 3)
+
+
+@pytest.mark.kernel
+def test_the_cache_may_have_any_strides() -> None:
+    q, k, v = inputs((50, 33), 4, 2, 1, 16, torch.float16)
+    right = decode(q, k, v, whole(50, 33), splits=1)
+    packed = torch.stack([k, v]).permute(1, 3, 0, 2, 4).contiguous()  # [B, N, 2, Hk, D]
+    k_view, v_view = packed.permute(2, 0, 3, 1, 4)
+    assert torch.equal(decode(q, k_view, v_view, whole(50, 33), splits=1), right)
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(not GPU, reason="takes 9 GB")
+def test_sequences_and_pages_may_begin_beyond_2_to_the_31_elements() -> None:
+    q, k, _ = inputs((50, 33), 2, 1, 1, 16, torch.float16)
+    right = decode(q, k, k, whole(50, 33), splits=1)
+    far = torch.full((2, 1, 2**27 + 64, 16), torch.nan, dtype=torch.float16, device=DEVICE)
+    far[:, :, :50] = k
+    assert torch.equal(decode(q, far, far, whole(50, 33), splits=1), right)
+    pages, last = far.view(-1, 1, 64, 16), 2**21 + 1  # of a sequence the first page
+    assert torch.equal(decode(q, pages, pages, whole(50, 33), block_table=whole(0, last).view(2, 1), splits=1), right)
+
+
+@pytest.mark.kernel
+def test_the_same_splits_give_the_same_bits_and_no_lengths_mean_all() -> None:
+    q, k, v = inputs((300, 300), 4, 2, 2, 64, torch.float16)
+    first = decode(q, k, v, whole(300, 300), splits=5, return_lse=True)
+    for _ in range(100 if GPU else 2):
+        assert all(torch.equal(x, y) for x, y in zip(decode(q, k, v, splits=5, return_lse=True), first))
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(not GPU, reason="the interpreter would take an hour")
+@pytest.mark.parametrize("page", [None, 16, 256])
+def test_131072_keys(page) -> None:
+    lengths = (131_072, 5)
+    q, k, v = inputs(lengths, 32, 8, 1, 128, torch.bfloat16)
+    cache = (k, v) if page is None else paged(k, v, lengths, page)
+    o = decode(q, *cache[:2], whole(*lengths), block_table=cache[2] if page else None)
+    right = definition(*(x.double() for x in (q, k, v)), lengths)[0]
+    assert measure.max_error(o, right) < 2e-2 * float(right.abs().max())
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(not GPU, reason="on the CPU they raise")
+def test_unchecked_numbers_out_of_range_read_nothing_and_show() -> None:
+    q, k, v = inputs((64, 64), 4, 2, 1, 32, torch.float16)
+    o = decode(q, k, v, whole(64, 65), splits=2)
+    assert torch.equal(o[0], decode(q, k, v, whole(64, 64), splits=2)[0])
+    assert o[1].isnan().all()
+    k_pages, v_pages, table = paged(k, v, (64, 64), 16)
+    table[1, 2] = 10**6
+    assert decode(q, k_pages, v_pages, whole(64, 64), block_table=table, splits=2)[1].isnan().all()
+    with pytest.raises(ValueError, match=r"block_table\[1, 2\] is 1000000"):
+        decode(q, k_pages, v_pages, whole(64, 64), block_table=table, check=True)
+
+
+@pytest.mark.kernel
+def test_attention_takes_it_when_queries_are_few() -> None:
+    for n_q, group, options in (
+        (1, 4, {}),
+        (4, 1, {"causal": True, "causal_offset": 296}),
+        (8, 4, {"softcap": 4.0}),
+        (2, 2, {"causal": True, "causal_offset": -1}),
+    ):
+        shapes = ((2, 2 * group, n_q, 32), (2, 2, 300, 32), (2, 2, 300, 32))
+        q, k, v = (torch.randn(shape, device=DEVICE) for shape in shapes)
+        assert kernel_choice(q, k, v).startswith("decoding (Triton): ")
+        o, L = attention(q, k, v, return_lse=True, **options)
+        padded = torch.cat([q, q.new_zeros(2, 2 * group, 9 - n_q, 32)], dim=2)
+        right, right_L = attention(padded, k, v, return_lse=True, **options)
+        torch.testing.assert_close(o, right[:, :, :n_q], atol=2e-5, rtol=2e-5)
+        torch.testing.assert_close(L, right_L[:, :, :n_q], atol=2e-5, rtol=2e-5)
+    assert "decoding" not in kernel_choice(padded, k, v)
+    assert "decoding" not in kernel_choice(q, k[:, :, :100], v[:, :, :100])
+
+
+@pytest.mark.kernel
+def test_gradients_pass_through_attention_and_are_refused_by_decode() -> None:
+    q, k, v = (torch.randn(1, 2, n, 16, device=DEVICE, requires_grad=True) for n in (1, 260, 260))
+    found = torch.autograd.grad(attention(q, k, v).square().sum(), [q, k, v])
+    right = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    for x, y in zip(found, torch.autograd.grad(right.square().sum(), [q, k, v])):
+        torch.testing.assert_close(x, y, atol=1e-5, rtol=1e-4)
+    with pytest.raises(ValueError, match="q requires gradients, and decode has none"):
+        decode(q, k.detach(), v.detach())
+    with torch.no_grad():
+        torch.testing.assert_close(decode(q, k, v), right, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.kernel
+def test_torch_compile_makes_one_graph_of_it() -> None:
+    q, k, v = inputs((40, 17), 4, 2, 2, 16, torch.float32, room=48)
+    k_pages, v_pages, table = paged(k, v, (40, 17), 16)
+
+    def step(q, k, v, lengths, table):
+        return 1 + decode(2 * q, k, v, lengths, block_table=table)
+
+    compiled_step = torch.compile(step, fullgraph=True, backend="inductor" if GPU else "aot_eager")
+    for arguments in ((q, k, v, whole(40, 17), None), (q, k_pages, v_pages, whole(40, 17), table)):
+        torch.testing.assert_close(compiled_step(*arguments), step(*arguments))
+    operator = torch.ops.course.decode.default
+    torch.library.opcheck(operator, (q, k_pages, v_pages, whole(40, 17), table, True, -2, 0.25, 0.0, 3, 0))
+
+
+# --- how the keys are cut ---
+
+
+def test_splits_by_waves() -> None:
+    assert (
+        choose_splits(8, 64, 132) == 16
+    )  # one wave of 128; 14 and 15 have the longest split of 13, and 13 make a wave of 104
+    assert choose_splits(1024, 64, 264) == 1
+    assert choose_splits(8, 1, 264) == 1
+    assert choose_splits(1, 10_000, 264) == 108  # 85 % of 128
+    assert wave_efficiency(8, 17, 132) == pytest.approx(136 / 264)
+    for programs, blocks in itertools.product((1, 8, 100, 128, 140, 265), (1, 2, 30, 128, 2048)):
+        chosen = choose_splits(programs, blocks, 264)
+        best = max(wave_efficiency(programs, s, 264) for s in range(1, min(blocks, 128) + 1))
+        assert 1 <= chosen <= min(blocks, 128)
+        assert wave_efficiency(programs, chosen, 264) >= min(0.8, 0.7 * best)
+    for given_ in ((0, 1, 1), (1, 0, 1), (1, 1, 0), (1.5, 1, 1)):
+        with pytest.raises((TypeError, ValueError), match="pass a whole number"):
+            choose_splits(*given_)
+
+
+def test_a_cache_in_bytes() -> None:
+    assert cache_bytes(1, layers=32, heads_k=8, d=128) == 128 * 1024
+    assert keys_per_split(1000, 7, 64) == 192
+    with pytest.raises(ValueError, match="heads is 3 and heads_k is 2"):
+        decode_traffic([1], 3, 2, 16, block_m=16, block_n=16)
+
+
+# --- bytes ---
+
+
+@pytest.mark.parametrize("page", [None, 16])
+@pytest.mark.parametrize(
+    ("length", "splits", "group", "n_q"), [(1, 1, 1, 1), (100, 1, 4, 1), (200, 3, 4, 2), (70, 5, 1, 8), (64, 4, 8, 1)]
+)
+def test_the_simulated_memory_moves_what_the_model_says(length, splits, group, n_q, page) -> None:
+    n_q, d = min(n_q, length), 16
+    q, k, v = (torch.randn(rows, d, dtype=torch.float32) for rows in (group * n_q, 256, 256))
+    table = [5, 0, 3, 8, 1, 15, 2, 4, 9, 14, 13, 7, 6, 12, 10, 11] if page else None
+    run = algorithms.split_decode(q, k, v, splits, 32, length=length, table=table, n_q=n_q)
+    options = {"splits": splits, "n_q": n_q, "page": page, "block_m": group * n_q, "block_n": 32}
+    assert run.memory.traffic() == decode_traffic([length], group, 1, d, "fp32", **options)
+    rows = torch.tensor([table[t // 16] * 16 + t % 16 for t in range(length)]) if page else torch.arange(length)
+    right = definition(
+        q.double().view(1, group, n_q, d), k[rows].double()[None, None], v[rows].double()[None, None], [length]
+    )[0]
+    torch.testing.assert_close(run.output.double(), right.view(group * n_q, d), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.kernel
+@COUNTS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    ("heads", "heads_k", "n_q", "d", "splits", "page"),
+    [(4, 1, 1, 64, 3, None), (4, 2, 3, 32, 4, 16), (2, 2, 1, 40, 1, 256), (8, 1, 8, 64, 2, 64)],
+)
+def test_the_kernels_move_what_the_model_says(heads, heads_k, n_q, d, splits, page, dtype) -> None:
+    lengths = [300, 0, 2, 97]
+    q, k, v = inputs(lengths, heads, heads_k, n_q, d, dtype)
+    cache = (k, v, None) if page is None else paged(k, v, lengths, page)
+    tile = decoding.tile_of(q, heads // heads_k)
+    predicted = decode_traffic(
+        lengths, heads, heads_k, d, dtype, block_m=tile.block_m, block_n=tile.block_n, splits=splits, n_q=n_q, page=page
+    )  # fmt: skip
+    assert traffic(decode, q, *cache[:2], whole(*lengths), block_table=cache[2], splits=splits) == predicted
+
+
+# --- compiled without a GPU ---
+
+
+@pytest.mark.kernel
+def test_it_compiles_without_spills_and_copies_16_bytes_at_a_time() -> None:
+    def meta(*shape, dtype=torch.bfloat16):
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    q, k, pages = meta(2, 32, 1, 128), meta(2, 8, 4096, 128), meta(99, 8, 16, 128)
+    lengths, table, numbers = meta(2, dtype=torch.int32), meta(2, 32, dtype=torch.int32), (0.1, 0.0)
+    few = (decoding.launch_decode, (meta(2, 32, 8, 128), pages, pages, lengths, table, True, -8, *numbers, 1, 0), {})
+    one = (decoding.launch_decode, (q, k, k, lengths, None, False, -1, *numbers, 1, 0), {})
+    merged = (decoding.launch_decode, (q, k, k, lengths, None, False, -1, *numbers, 32, 0), {})
+    reports = [*compiled.inspect_all([few, merged], 90), *compiled.inspect_all([one], 80)]
+    assert [report.kernel for report in reports] == ["decode_kernel", "merge_kernel", "decode_kernel"]
+    for report in reports:
+        assert report.spilled_bytes == 0
+        assert report.load_bytes[0] == 16
+        assert report.kernel == "merge_kernel" or (report.count("cp.async.cg") > 0 and report.mma > 0)
+
+
+# --- refusals ---
+
+X, K = torch.randn(2, 4, 1, 16, device=DEVICE), torch.randn(2, 2, 32, 16, device=DEVICE)
+N, TABLE = whole(32, 5), whole(0, 1, 1, 0).view(2, 2)
+BAD = [
+    ((X[0], K, K, N), {}, ValueError, r"q has shape \[4, 1, 16\]; pass \[batch, heads, queries, head size\]"),
+    ((X.tolist(), K, K, N), {}, TypeError, "q is a list"),
+    ((X, K.half(), K.half(), N), {}, TypeError, "q is torch.float32 but k_cache is torch.float16"),
+    ((X, K, K[:, :, :8], N), {}, ValueError, r"k_cache has shape \[2, 2, 32, 16\] but v_cache has \[2, 2, 8, 16\]"),
+    ((X[..., :8], K, K, N), {}, ValueError, "q has head size 8 but the cache has 16"),
+    ((X[:, :3], K, K, N), {}, ValueError, "q has 3 heads, the cache has 2"),
+    ((X.expand(2, 4, 9, 16), K, K, N), {}, ValueError, "q has 9 queries a sequence; pass 1 to 8"),
+    ((X[:1], K, K, N), {}, ValueError, "q has batch size 1 but the cache has 2"),
+    ((X, K, K, [32, 5]), {}, TypeError, "lengths is a list"),
+    ((X, K, K, N.long()), {}, TypeError, r"lengths has dtype torch.int64; pass int32, for example lengths.int\(\)"),
+    ((X, K, K, N[:1]), {}, ValueError, r"lengths has shape \[1\]; pass \[2\]"),
+    ((X, K, K, whole(32, 33)), {"check": True}, ValueError, r"lengths\[1\] is 33; the cache has room for 32"),
+    ((X, K, K, whole(-1, 3)), {"check": True}, ValueError, r"lengths\[0\] is -1"),
+    ((X, K, K, N), {"block_table": TABLE.float()}, TypeError, "block_table has dtype torch.float32; pass int32"),
+    ((X, K, K, N), {"block_table": TABLE[:1]}, ValueError, r"block_table has shape \[1, 2\]; pass \[2, slots\]"),
+    (
+        (X, K, K, N),
+        {"block_table": TABLE.T},
+        ValueError,
+        r"block_table has strides \[1, 2\]; pass block_table.contiguous",
+    ),
+    (
+        (X, K, K, N),
+        {"block_table": TABLE + 1, "check": True},
+        ValueError,
+        r"block_table\[0, 0\] is 1|block_table\[1, 0\] is 2; the cache has 2 pages",
+    ),
+    (
+        (X, K, K, whole(65, 5)),
+        {"block_table": TABLE, "check": True},
+        ValueError,
+        r"lengths\[0\] is 65; the cache has room for 64",
+    ),
+    (
+        (X, K[:, :, :8], K[:, :, :8], N),
+        {"block_table": TABLE},
+        ValueError,
+        "pages of 8 tokens; pass pages of 16 tokens or a larger power of two",
+    ),
+    ((X, K, K, N), {"splits": 129}, ValueError, "splits is 129; pass a whole number from 1 to 128"),
+    ((X, K, K, N), {"splits": 2.0}, TypeError, "splits is 2.0"),
+    ((X, K, K, N), {"longest": -1}, ValueError, "longest is -1"),
+    ((X, K, K, N), {"scale": math.nan}, ValueError, "scale is nan"),
+    ((X, K, K, N), {"return_lse": 1}, TypeError, "return_lse is 1"),
+    ((X, K, K, N), {"check": None}, TypeError, "check is None"),
+    ((X, K.mT.contiguous().mT, K, N), {}, ValueError, "k_cache has strides .*; its last dimension must be contiguous"),
+]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(("arguments", "options", "error", "message"), BAD)
+def test_what_is_refused(arguments, options, error, message) -> None:
+    with pytest.raises(error, match=message):
+        decode(*arguments, **options)
+    decode(X, K, K, N)
