@@ -85,6 +85,7 @@ LIMITED = {
     "offline_softmax": [torch.randn(8), 4],
     "online_softmax": [torch.randn(8), 4],
     "softmax_average": [torch.randn(8), torch.randn(8, 3), 4],
+    "split_decode": [*ONE_HEAD, 2, 2],
 }
 
 

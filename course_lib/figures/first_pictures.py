@@ -51,13 +51,13 @@ def _warehouses(axes: Sequence[Axes]) -> None:
     for y, words in ((2.88, "S = QKᵀ / √d"), (1.82, "P = softmax(S)"), (0.6, "O = PV")):
         standard.text(4.75, y, words, ha="center", va="center", fontsize=WORDS)
     _shelf(standard, "QKVOSP")
-    _trip(flash, 2.6, "blocks of Q, K, V", 1)
+    _trip(flash, 2.6, "Q; K and V,\nonce per block of Q", 1)
     _trip(flash, 0.6, "O", -1)
     _shelf(flash, "QKVO")
     for x, name in ((4.15, "S"), (4.95, "P")):
         flash.add_patch(Rectangle((x, 1.85), 0.45, 0.45, fc=style.TENSOR[name], ec="black", lw=0.8))
         flash.text(x + 0.225, 2.45, name, ha="center", fontsize=WORDS)
-    flash.text(4.75, 1.45, "one block of each:\nmade, used, dropped", ha="center", va="center", fontsize=10.5)
+    flash.text(4.75, 1.45, "one block each:\nmade, used,\ndropped", ha="center", va="center", fontsize=10.5)
     flash.text(4.75, 0.6, "O += PV", ha="center", va="center", fontsize=WORDS)
 
 

@@ -30,7 +30,7 @@ def _two_memories(ax: Axes, gpu: data.Gpu) -> None:
     side = LARGE * (gpu.sram_bytes / (gpu.hbm_gb * 1e9)) ** 0.5
     x, y = 4.25, 0.55
     ax.add_patch(Rectangle((x, y), side, side, fc=style.GREEN, lw=0))
-    ax.text(x + 0.04, y - 0.12, "all SRAM,\nsame scale", ha="center", va="top", fontsize=WORDS)
+    ax.text(x - 0.14, y - 0.16, "all SRAM,\nsame scale", ha="center", va="top", fontsize=WORDS)
     columns, rows = 12, gpu.sms // 12
     left, wide, tall = 5.8, 2.6, LARGE
     for corner, end in (((x + side, y + side), (left, tall)), ((x + side, y), (left, 0))):
@@ -38,19 +38,20 @@ def _two_memories(ax: Axes, gpu: data.Gpu) -> None:
     for sm in range(gpu.sms):
         row, column = divmod(sm, columns)
         at = (left + column * wide / columns, tall - (row + 1) * tall / rows)
-        fill = style.GREEN if sm else style.ORANGE
+        fill = style.GREEN if sm else "black"
         ax.add_patch(Rectangle(at, 0.86 * wide / columns, 0.86 * tall / rows, fc=fill, lw=0))
     words = (
         f"the same SRAM, magnified: {gpu.sms} SMs with {gpu.l1_kib_per_sm:.0f} KiB each, {gpu.sram_bytes / 1e6:.0f} MB"
     )
     ax.text(left, tall + 0.1, words, fontsize=WORDS, va="bottom")
-    ax.text(left, -0.1, "orange: one SM, all that a program sees", fontsize=WORDS, va="top")
+    ax.text(left, -0.1, "black: one SM, all that a program sees", fontsize=WORDS, va="top")
     _broad_arrow(ax, left + wide + 0.06, 9.65, tall / 2, gpu.sram_bytes_per_s / 1e12, style.GREEN)
     box(ax, 9.75, 0.85, 1.5, 1.6, "arithmetic\n\n312 TFLOP/s\nin fp16", PALE["blue"], 12)
     ax.set(xlim=(-0.05, 11.4), ylim=(-0.4, 3.75), aspect="equal")
     ax.axis("off")
+    ax.text(0, -0.1, "areas: bytes; width of arrows: bandwidth", fontsize=WORDS, va="top")
     ax.set_title("HBM holds nearly two thousand times as much; SRAM is twelve times as fast", **HEAD)
-    style.source_note(ax, "A100 with 40 GB, data sheet   areas: bytes   width of arrows: bandwidth")
+    style.source_note(ax, "A100 with 40 GB, data sheet")
 
 
 def _broad_arrow(ax: Axes, start: float, end: float, y: float, tb_per_s: float, shade: str) -> None:
@@ -75,15 +76,15 @@ def _broad_arrow(ax: Axes, start: float, end: float, y: float, tb_per_s: float, 
     )
 
 
-def score_size(ax: Axes, N: int, d: int, dtype: str, gpu: str) -> str:
-    """Draw the size of S over N against a GPU's memories; returns it beside Q and all SRAM, in words."""
+def score_size(ax: Axes, N: int, dtype: str, gpu: str) -> str:
+    """Draw the size of S over N against a GPU's memories; returns it beside the SRAM, in words."""
     chip, e = data.gpu(gpu), cost.element_bytes(dtype)
     plots.score_size(ax, N, e, chip)
     ax.set_title("The square outgrows the chip", loc="left")
-    s, q = N * N * e, N * d * e
+    s = N * N * e
     return (
-        f"S: {style.bytes_text(s)}, {s / q:,.0f} times Q ({style.bytes_text(q)}), "
-        f"{s / chip.sram_bytes:.3g} times all SRAM of the {gpu}"
+        f"S: {style.bytes_text(s)}, {s / chip.sram_bytes:.3g} times all SRAM of the {gpu}, "
+        f"{s / chip.shared_bytes_per_block:,.3g} times what one program may have"
     )
 
 

@@ -98,7 +98,7 @@ def trace(ax: Axes, memory: Memory) -> Axes:
         ax.text(i - 0.3, 1.07 if raised else 1.0, words, transform=ax.get_xaxis_transform(), fontsize=11, va="bottom")
         end = i + 0.0105 * len(words) * len(moves)
     top = max(event.bytes for event in moves) * 1.1
-    ax.set(xlabel="step (one load or store each)", ylabel="bytes:  ↓ loaded    stored ↑", xlim=(-0.6, len(moves) - 0.4))
+    ax.set(xlabel="step (one load or store each)", ylabel="bytes: ↓ in  ↑ out", xlim=(-0.6, len(moves) - 0.4))
     ax.set_ylim(-top, top)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{abs(y):,g}"))
@@ -116,8 +116,9 @@ def tile_budget(ax: Axes, tiles: Mapping[str, int], room: int) -> str:
     for name, size in tiles.items():
         ax.barh(0, size / 1024, left=end, color=shade(name), edgecolor="white", label=name)
         end += size / 1024
-    ax.axvline(room / 1024, color=BLACK, ls="--", label="room")
-    ax.set(xlabel="KiB of SRAM", xlim=(0, max(end, room / 1024) * 1.05))
+    ax.axvline(room / 1024, color=BLACK, ls="--", label="room for one program")
+    ax.text(end, 0, f" {end:,.0f} KiB", va="center", fontsize=12)
+    ax.set(xlabel="KiB of SRAM", xlim=(0, max(end * 1.12, room / 1024 * 1.05)))
     ax.set_yticks([])
     ax.legend(ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1))
     kind_label(ax, "model")

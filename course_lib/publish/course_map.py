@@ -57,7 +57,7 @@ def draw(ax: Axes) -> Axes:
                 x + 0.1, y + 0.68, number, fontsize=13.5, fontweight="bold", color=colour if there else ink, va="center"
             )
             ax.text(x + _WIDE - 0.1, y + 0.68, when, fontsize=10, color="#555555", ha="right", va="center")
-            ax.text(x + 0.1, y + 0.27, title, fontsize=10.8, color=ink, va="center")
+            ax.text(x + 0.1, y + 0.27, title, fontsize=10.2, color=ink, va="center")
     widest = max(map(len, rows.values()))
     ax.set(xlim=(-0.1, _LEFT + widest * _STEP), ylim=(-_ROW * (len(rows) - 1) - 0.2, _TALL + 0.2))
     ax.axis("off")
