@@ -93,6 +93,13 @@ def test_a_table_of_times_fits_one_query_where_ours_is_as_many_times_as_long_at_
     assert not re.search(r"\d", stack.all_and_one().alt)
 
 
+def test_less_its_call_ours_on_flat_arrays_takes_as_many_times_as_long_as_the_reported_cpp_at_each_length() -> None:
+    apart = stack.flat_over_reported()
+    assert max(apart) / min(apart) < 1.3
+    call, score = stack.call_and_score()
+    assert [call + score * n**2 for n in (8, 64)] == pytest.approx([stack.run("C++ -O2", n).seconds for n in (8, 64)])
+
+
 def test_of_two_machines_the_shared_rungs_are_drawn_and_of_one_all_but_the_interpreted() -> None:
     names = []
     for machine in (*stack.MACHINES, "both"):
