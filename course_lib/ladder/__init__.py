@@ -160,7 +160,7 @@ def _without_collector(call: Callable[[], Any], seconds_each: float) -> float:
     collects = gc.isenabled()
     gc.disable()
     try:
-        first = measure.seconds(call, repeats=1, warm_up=1, wall=True).median
+        first = measure.seconds(call, repeats=1, warm_up=2, wall=True).median  # attention() notes its second call
         repeats = max(1, min(201, round(seconds_each / max(first, 1e-6))))
         return measure.seconds(call, repeats=repeats, warm_up=0, wall=True).median if repeats > 1 else first
     finally:
