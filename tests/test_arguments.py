@@ -82,7 +82,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     },
     "peers.plain_attention": (peers.plain_attention, HEAD | {"causal": True}),
     "peers.sdpa": (peers.sdpa, HEAD),
-    "peers.sdpa_backend": (peers.sdpa_backend, HEADS | {"causal": True}),
     "peers.fused": (peers.fused, {"name": "FA2"} | HEADS | {"causal": True}),
     "quantize.largest": (quantize.largest, {"format": "e4m3"}),
     "quantize.quantise": (quantize.quantise, {"x": X, "format": "e4m3", "per": "block", "block": 4}),

@@ -16,7 +16,7 @@ from course_lib import parallel
 from course_lib.instruments import measure
 from course_lib.kernels.merging import merge
 from course_lib.model import parallel as model
-from course_lib.model import softmax
+from course_lib.model import ring_timeline, softmax
 
 ORDER, RANKS, LENGTH = st.sampled_from(model.ORDERS), st.integers(1, 7), st.integers(1, 60)
 D = 16
@@ -198,6 +198,30 @@ def test_ulysses_gives_the_same_and_sends_the_bytes_of_the_formula(ranks) -> Non
                 assert sum(x for _, x in sent) == 2 * right, (case, rank, backward)  # a batch of two
 
 
+def _decoded(rank, ranks, cuts, q, k, v):
+    """This rank's keys are those from a cut to the next."""
+    mine = [x[:, :, cuts[rank] : cuts[rank + 1]] for x in (k, v)]
+    with parallel.sends() as sent:
+        o = parallel.decode(q, *mine)
+    return o, sum(x.bytes for x in sent)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(torch.float64, 8), (torch.float32, 4)])
+def test_a_query_sees_a_cache_that_is_cut_among_ranks(dtype, size) -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, h, n, D, dtype=dtype) for h, n in ((4, 2), (2, 300), (2, 300)))
+    right, plain = definition(*(x.double() for x in (q, k, v)))[0], definition(q, k, v)[0]
+    for cuts in ((0, 300), (0, 150, 300), (0, 260, 260, 300)):  # the second of three has no key
+        ranks = len(cuts) - 1
+        found = parallel.run(_decoded, ranks, ranks, cuts, q, k, v)
+        assert all(torch.equal(o, found[0][0]) for o, _ in found)
+        assert measure.max_error(found[0][0], right) <= 2 * measure.max_error(plain, right) + (
+            2e-6 if size == 4 else 1e-14
+        )
+        sent = 2 * model.decode_bytes(ranks, 4, D, dtype, queries=2, sums=size)  # a batch of two
+        assert [sent] * ranks == [x for _, x in found]
+
+
 def _gathered(rank, x, order):
     mine = parallel.shard(x, 3, rank, order, dim=0).requires_grad_()
     return parallel.gather(mine, len(x), order, dim=0)
@@ -340,3 +364,47 @@ def _refusals(rank):
             call()
         found.append(str(caught.value))
     return found
+
+
+# --- the simulated timeline ---
+
+SHAPE = {"heads": 8, "kv_heads": 4, "d": 128, "flops_per_s": 640e12, "link_bytes_per_s": 286e9}
+
+
+@pytest.mark.parametrize("order", model.ORDERS)
+@pytest.mark.parametrize("causal", [False, True])
+def test_without_a_wait_for_links_a_timeline_is_the_critical_path(order, causal) -> None:
+    fast = SHAPE | {"link_bytes_per_s": 1e30}
+    for ranks in (1, 2, 5):
+        line = ring_timeline.simulate(order, ranks, 640 * ranks, causal=causal, **fast)
+        assert line.busy == pytest.approx(model.efficiency(order, ranks, 640 * ranks, causal))
+        alone = 4 * 8 * 128 * sum(map(sum, model.step_pairs(order, ranks, 640 * ranks, causal))) / 640e12
+        assert ranks * line.busy == pytest.approx(alone / line.seconds)
+        backward = ring_timeline.simulate(order, ranks, 640 * ranks, causal=causal, backward=True, **fast)
+        assert backward.seconds == pytest.approx(2.5 * line.seconds)
+
+
+def test_a_link_hides_from_the_length_of_the_formula_on() -> None:
+    least = model.hiding_tokens(640e12, 286e9, group=2)
+    for c, hidden in ((int(least), False), (int(least) + 1, True)):
+        line = ring_timeline.simulate("contiguous", 4, 4 * c, **SHAPE)
+        assert (line.busy == pytest.approx(1, abs=1e-9)) == hidden
+    instant = SHAPE | {"flops_per_s": 1e30}
+    line = ring_timeline.simulate("zigzag", 4, 4096, latency=1e-6, causal=True, **instant)
+    assert line.seconds == pytest.approx(3 * (1e-6 + 2 * 1024 * 4 * 128 * 2 / 286e9))
+    backward = ring_timeline.simulate("zigzag", 4, 4096, causal=True, backward=True, **instant)
+    block = 2 * 1024 * 4 * 128
+    sent = [2, 2, 2 + 4, 4, 4]  # bytes a number: keys in the first three batches, sums in the last three
+    assert backward.seconds == pytest.approx(sum(sent) * block / 286e9)
+    spans = line.spans()
+    assert {span.lane for span in spans} == {"compute", "send"}
+    assert sum(span.end - span.start for span in spans if span.lane == "send") == pytest.approx(4 * line.seconds)
+
+
+@pytest.mark.parametrize("order", model.ORDERS)
+@pytest.mark.parametrize("backward", [False, True])
+def test_the_timeline_sends_the_bytes_of_the_formula(order, backward) -> None:
+    batches = ring_timeline._messages(order, 4, 19, True, 2 * 4 * 128, 2, backward)
+    for rank in range(4):
+        sent = model.ring_bytes(order, 4, rank, 19, 4, 128, causal=True, backward=backward)
+        assert sum(int(keys[rank] + sums[rank]) for keys, sums, _ in batches) == sum(map(sum, sent))

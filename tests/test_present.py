@@ -173,9 +173,3 @@ def test_the_speakers_notes_say_when_to_ask_and_what_goes_wrong(number) -> None:
     assert times[-1] < minutes, f"the last slide of the notes has to begin before the lecture's end at {minutes}"
     for heading in ("Ask", "Click", "Goes wrong", "Short of time"):
         assert f"**{heading}" in text, f"the notes have no '**{heading}.**'"
-
-
-def test_what_is_no_lecture_is_refused() -> None:
-    assert notebooks.lecture("5").name.startswith("05")
-    with pytest.raises(ValueError, match="lecture is '77'; pass one of 00, 01"):
-        notebooks.lecture("77")

@@ -8,10 +8,10 @@ PLAIN_IMPORTS = (
 RIGHT = "new = max(m, float(x.max())); return new, l * math.exp(m - new) + float(torch.exp(x - new).sum())"
 
 
-def defined(source: str, name: str):
+def defined(source: str, name: str, imports: str = PLAIN_IMPORTS):
     """The function of a cell, with a source that inspect finds, as in a notebook."""
     file = f"<cell {name} {hash(source)}>"
-    text = PLAIN_IMPORTS + source
+    text = imports + source
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     space: dict = {}
     exec(compile(text, file, "exec"), space)

@@ -53,24 +53,6 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return o[0] if heads else o[0, 0]
 
 
-def sdpa_backend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> dict[str, str]:
-    """What torch takes for its own attention of [B, H, N, d]: {'backend', 'kernel'}, the kernel being that which takes longest.
-
-    The kernel is '' without a GPU, or where torch's profiler sees none.
-    """
-    _check(q, k, v, causal, ndim=4)
-    attend = torch.nn.functional.scaled_dot_product_attention
-    backend = SDPBackend(torch._fused_sdp_choice(q, k, v, is_causal=causal)).name
-    if not q.is_cuda:
-        return {"backend": backend, "kernel": ""}
-    attend(q, k, v, is_causal=causal)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
-        attend(q, k, v, is_causal=causal)
-        torch.cuda.synchronize()
-    longest = max(seen.key_averages(), key=lambda event: event.self_device_time_total, default=None)
-    return {"backend": backend, "kernel": longest.key.split("(")[0] if longest else ""}
-
-
 def fused(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
     """One of the fused attentions that torch brings for GPUs, by its name in FUSED; [B, H, N, d], 16-bit.
 

@@ -7,6 +7,7 @@ Sources: Ring Attention (arXiv 2310.01889), Striped Attention (arXiv 2311.09431)
 ``context_parallel``; DeepSpeed-Ulysses (arXiv 2309.14509). Shapes are of one sequence: H heads of queries, Hk of keys, D numbers each.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -17,12 +18,13 @@ from course_lib.model.cost import element_bytes
 
 ORDERS = ("contiguous", "zigzag", "striped")
 MOST_RANKS = 4096
+MOST_TOKENS = 2**31
 
 
 def _place(order: str, ranks: int, length: int, **members: int) -> None:
     checks.one_of("order", order, ORDERS)
     checks.whole("ranks", ranks, 1, MOST_RANKS)
-    checks.positive_int("length", length)
+    checks.whole("length", length, 1, MOST_TOKENS)
     for name, value in members.items():
         checks.whole(name, value, 0, ranks - 1)
 
@@ -98,27 +100,52 @@ def work(order: str, ranks: int, rank: int, source: int, length: int, causal: bo
     striped rank sees of each block what lies below the diagonal, or, of a later rank's, strictly below it.
     """
     _place(order, ranks, length, rank=rank, source=source)
-    queries, keys, first = owned(order, ranks, rank, length), owned(order, ranks, source, length), 0
-    diagonal, offset = checks.truth("causal", causal) and (source == rank or order == "striped"), 0
-    if diagonal:
-        offset = -1 if source > rank else 0
-    elif causal and order == "contiguous" and source > rank:
+    checks.truth("causal", causal)
+    mine, theirs = (_sizes(order, ranks, x, length) for x in (rank, source))
+    return _work(order, causal, (source > rank) - (source < rank), mine, theirs)
+
+
+def _sizes(order: str, ranks: int, rank: int, length: int) -> tuple[int, ...]:
+    return tuple(map(len, _pieces(order, ranks, rank, length)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _work(order: str, causal: bool, later: int, mine: tuple[int, ...], theirs: tuple[int, ...]) -> Work | None:
+    """By the sizes of both ranks' pieces; ``later``: the keys are those of a later rank (1), one's own (0), an earlier one's (-1)."""
+    keys, first, diagonal, offset = sum(theirs), 0, False, 0
+    if causal and (order == "striped" or later == 0):
+        diagonal, offset = True, -1 if later == 1 else 0
+    elif causal and order == "contiguous" and later == 1:
         return None
-    elif causal and order == "zigzag" and source < rank:
-        keys = len(_pieces(order, ranks, source, length)[0])
     elif causal and order == "zigzag":
-        first = len(_pieces(order, ranks, rank, length)[0])
-    found = Work(first, queries - first, keys, diagonal, offset)
+        keys, first = (theirs[0], 0) if later == -1 else (keys, mine[0])
+    found = Work(first, sum(mine) - first, keys, diagonal, offset)
     return found if found.pairs else None
+
+
+@functools.lru_cache(maxsize=64)
+def _pairs(order: str, ranks: int, length: int, causal: bool) -> torch.Tensor:
+    """``step_pairs`` as int64 [steps, ranks]. Ranks that own pieces of the same sizes are of one kind, and there are few kinds."""
+    sizes = [_sizes(order, ranks, rank, length) for rank in range(ranks)]
+    kinds = list(dict.fromkeys(sizes))
+    work = [[[_work(order, causal, later, mine, theirs) for later in (-1, 0, 1)] for theirs in kinds] for mine in kinds]
+    pairs = torch.tensor([[[part.pairs if part else 0 for part in row] for row in rows] for rows in work])
+    kind, rank = torch.tensor([kinds.index(x) for x in sizes]), torch.arange(ranks)
+    source = (rank - rank[:, None]) % ranks  # [steps, ranks]
+    return pairs[kind[rank], kind[source], torch.sign(source - rank) + 1]
 
 
 def hops(order: str, ranks: int, source: int, length: int, causal: bool) -> int:
     """How many ranks further the keys of ``source`` travel: to the last one that sees any of them."""
     _place(order, ranks, length, source=source)
-    for step in range(ranks - 1, 0, -1):
-        if work(order, ranks, (source + step) % ranks, source, length, causal):
-            return step
-    return 0
+    return _all_hops(order, ranks, length, checks.truth("causal", causal))[source]
+
+
+@functools.lru_cache(maxsize=64)
+def _all_hops(order: str, ranks: int, length: int, causal: bool) -> list[int]:
+    step = torch.arange(ranks)
+    seen = _pairs(order, ranks, length, causal)[step, (step[:, None] + step) % ranks] > 0  # [source, steps]
+    return [int(x) for x in (seen * step).amax(1)]
 
 
 # --- bytes ---
@@ -187,6 +214,19 @@ def ulysses_bytes(
     return [(ranks - 1) * mine * out // ranks * size, (length - mine) * back // ranks * size]
 
 
+def decode_bytes(
+    ranks: int, heads: int, d: int, dtype: str | torch.dtype = "bf16", queries: int = 1, sums: int = 4
+) -> int:
+    """The bytes that a rank sends to decode over a cache that is cut by sequence: o and L to each other rank, whatever the cache holds.
+
+    (P - 1) · H n (D e + 4) for n ``queries`` of a sequence; ``sums`` bytes for a number of L.
+    """
+    _place("contiguous", ranks, 1)
+    for name, value in (("heads", heads), ("d", d), ("queries", queries), ("sums", sums)):
+        checks.positive_int(name, value)
+    return (ranks - 1) * heads * queries * (d * element_bytes(dtype) + sums)
+
+
 def crossover(heads: int, kv_heads: int) -> float:
     """The number of ranks from which a forward ring sends as many bytes as Ulysses, or more: P = H/Hk + 1.
 
@@ -220,11 +260,7 @@ def hiding_tokens(
 def step_pairs(order: str, ranks: int, length: int, causal: bool) -> list[list[int]]:
     """Pairs of a query and a key that each rank computes at each step: [step][rank]."""
     _place(order, ranks, length)
-    found = [
-        [work(order, ranks, rank, (rank - step) % ranks, length, causal) for rank in range(ranks)]
-        for step in range(ranks)
-    ]
-    return [[part.pairs if part else 0 for part in parts] for parts in found]
+    return _pairs(order, ranks, length, checks.truth("causal", causal)).tolist()  # type: ignore[no-any-return]
 
 
 def efficiency(order: str, ranks: int, length: int | None = None, causal: bool = True) -> float:

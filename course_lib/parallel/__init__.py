@@ -4,10 +4,22 @@ o = ring_attention(q, k, v, causal=True, order="zigzag")      # on each rank, of
 parts = run(function, 4, x)                                   # function(rank, x) in four processes
 """
 
+from course_lib.parallel.decoding import decode
 from course_lib.parallel.messages import Sending, sends
 from course_lib.parallel.processes import RankError, run
 from course_lib.parallel.ring import ring_attention
 from course_lib.parallel.tokens import gather, shard, unshard
 from course_lib.parallel.ulysses import ulysses_attention
 
-__all__ = ["RankError", "Sending", "gather", "ring_attention", "run", "sends", "shard", "ulysses_attention", "unshard"]
+__all__ = [
+    "RankError",
+    "Sending",
+    "decode",
+    "gather",
+    "ring_attention",
+    "run",
+    "sends",
+    "shard",
+    "ulysses_attention",
+    "unshard",
+]

@@ -104,7 +104,7 @@ class _Ring(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, group: Any, plan: _Plan) -> torch.Tensor:
         mail, here = Mail(group, q.device), [k.contiguous(), v.contiguous()]
-        o, L = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=_wide(q))
+        o, L = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=wide(q))
         merges = sum(work is not None for work in plan.work) - 1
         for step, work in enumerate(plan.work):
             coming = _pair(k, plan.tokens[step + 1]) if plan.come(step + 1) else []
@@ -113,7 +113,7 @@ class _Ring(torch.autograd.Function):
                 seen, values = (x[:, :, : work.keys] for x in here)
                 part, part_L = blocks.forward(q[:, :, work.first :], seen, values, work.causal, work.offset)
                 if step == 0:
-                    o, L = part.to(_wide(q)) if merges > 1 else part, part_L  # a single merge rounds once, as it ends
+                    o, L = part.to(wide(q)) if merges > 1 else part, part_L  # a single merge rounds once, as it ends
                 else:
                     blocks.merge(o[:, :, work.first :], L[:, :, work.first :], part, part_L)
             mail.wait()
@@ -128,13 +128,13 @@ class _Ring(torch.autograd.Function):
     def backward(ctx: Any, do: torch.Tensor) -> tuple[Any, ...]:
         q, k, v, o, L = ctx.saved_tensors
         plan, mail, here = ctx.plan, Mail(ctx.group, q.device), [k.contiguous(), v.contiguous()]
-        dq = torch.empty_like(q, dtype=_wide(q))
+        dq = torch.empty_like(q, dtype=wide(q))
         own = _pair(k, k.shape[2])  # dK and dV of this rank's keys: what it adds itself, and what all others have added
-        home = _pair(k, k.shape[2], _wide(k)) if plan.hops[0] else []
+        home = _pair(k, k.shape[2], wide(k)) if plan.hops[0] else []
         done: list[torch.Tensor] = []  # those of the keys that were here a step ago, as far as ranks have added to them
         for step in range(plan.ranks + 1):  # sums follow their keys a step behind, so there is one step more
             coming = _pair(k, plan.tokens[step + 1]) if plan.come(step + 1) else []
-            total = _pair(k, plan.tokens[step], _wide(k)) if plan.come(step) else []
+            total = _pair(k, plan.tokens[step], wide(k)) if plan.come(step) else []
             further = plan.next if plan.go_on(step - 1) else plan.source[step - 1]
             mail.post(
                 _to(plan.next, here if plan.go_on(step) else []) + _to(further, done),
@@ -147,7 +147,7 @@ class _Ring(torch.autograd.Function):
                 mine, seen = [x[:, :, work.first :] for x in (q, o, L, do)], [x[:, :, : work.keys] for x in here]
                 part, *parts = blocks.backward((*mine, *seen), work.causal, work.offset)
                 if step == 0:
-                    dq, own = part.to(_wide(q)), parts
+                    dq, own = part.to(wide(q)), parts
                 else:
                     dq[:, :, work.first :] += part
             mail.wait()
@@ -160,7 +160,7 @@ class _Ring(torch.autograd.Function):
         return dq.to(q.dtype), dk, dv, None, None
 
 
-def _wide(x: torch.Tensor) -> torch.dtype:
+def wide(x: torch.Tensor) -> torch.dtype:
     """In which sums are kept."""
     return torch.promote_types(x.dtype, torch.float32)
 

@@ -10,7 +10,7 @@ from course_lib.plots.cost import (
 )
 from course_lib.plots.formats import neighbours, relative_steps, stage_lines
 from course_lib.plots.ladder import ladder_lines
-from course_lib.plots.low_precision import butterfly, error_bands, kept, row_bars, share_bars, ways
+from course_lib.plots.low_precision import butterfly, error_ranges, kept, row_bars, share_bars, ways
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
 from course_lib.plots.softmax import key_blocks, online_step
 from course_lib.plots.speed import curves, grouped_bars, lines, timeline
@@ -18,7 +18,7 @@ from course_lib.plots.speed import curves, grouped_bars, lines, timeline
 __all__ = [
     "butterfly",
     "curves",
-    "error_bands",
+    "error_ranges",
     "grouped_bars",
     "heatmap",
     "kept",

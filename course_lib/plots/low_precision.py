@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from course_lib import checks
-from course_lib.show.style import GREEN, GREY, MARKER, bar_places, colour, kind_label
+from course_lib.show.style import BLACK, GREEN, GREY, MARKER, bar_places, colour, kind_label
 
 
 def butterfly(axes: Sequence[Axes], stages: Sequence[torch.Tensor]) -> None:
@@ -49,9 +49,9 @@ def ways(ax: Axes, errors: Mapping[str, float], reference: float, kind: str) -> 
     checks.number("reference", reference, above=0)
     for y, (name, error) in enumerate(errors.items()):
         ax.barh(y, error, color=colour(name), height=0.62)
-        ax.text(error, y, f" {error:.1e}", va="center")
-    ax.axvline(reference, color=colour("fp16"), ls="--", lw=2)
-    ax.text(reference, -0.75, "  fp16, flash", color=colour("fp16"), fontsize=12)
+        ax.text(error, y, f" {error:#.2g}", va="center")
+    ax.axvline(reference, color=BLACK, ls="--", lw=2)
+    ax.text(reference, -0.75, "  fp16, flash", color=BLACK, fontsize=12)
     ax.set_yticks(range(len(errors)), list(errors))
     ax.set_ylim(len(errors) - 0.5, -1.1)
     ax.set(xlabel="rms error of O", xlim=(0, max(errors.values()) * 1.2))
@@ -62,26 +62,27 @@ def ways(ax: Axes, errors: Mapping[str, float], reference: float, kind: str) -> 
     return f"{first} over the best, {best}: {errors[first] / errors[best]:.2f}"
 
 
-def error_bands(ax: Axes, series: Mapping[str, Mapping[int, Sequence[float]]], ylabel: str, kind: str) -> Axes:
-    """For each way its errors over N: the root mean square of the samples as a line, their range as a band."""
-    for name, samples in checks.entries("series", series, most=100).items():
+def error_ranges(ax: Axes, series: Mapping[str, Mapping[int, Sequence[float]]], ylabel: str, kind: str) -> Axes:
+    """For each way its errors over N: the root mean square of the samples as a line, their range as a bar, all side by side."""
+    ways = checks.entries("series", series, most=100)
+    for i, (name, samples) in enumerate(ways.items()):
         checks.instance(f"series[{name!r}]", samples, Mapping, "{1024: [1e-4, 2e-4]}")
         checks.floats(f"the lengths of series[{name!r}]", list(samples), above=0)
         for n, errors in samples.items():
             checks.floats(f"series[{name!r}][{n}]", errors)
-        lengths = list(samples)
-        middle = [(sum(e * e for e in samples[n]) / len(samples[n])) ** 0.5 for n in lengths]
-        ax.plot(
-            lengths,
-            middle,
-            marker=MARKER.get(name, "o"),
-            ls=":" if name == "kernel" else "-",
+        middle = [(sum(e * e for e in errors) / len(errors)) ** 0.5 for errors in samples.values()]
+        aside = 2 ** (0.07 * (i - (len(ways) - 1) / 2))  # so that lines that agree do not cover each other
+        at = [n * aside for n in samples]
+        ls = ":" if name == "our kernel" else "-"
+        ax.plot(at, middle, marker=MARKER.get(name, "o"), ls=ls, color=colour(name), label=name)
+        ax.vlines(
+            at,
+            [min(errors) for errors in samples.values()],
+            [max(errors) for errors in samples.values()],
             color=colour(name),
-            label=name,
         )
-        low, high = [min(samples[n]) for n in lengths], [max(samples[n]) for n in lengths]
-        ax.fill_between(lengths, low, high, color=colour(name), alpha=0.15, lw=0)
     ax.set_xscale("log", base=2)
+    ax.set_xticks(list(next(iter(ways.values()))))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     ax.set(xlabel="N, queries and keys", ylabel=ylabel, ylim=(0, None))
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))

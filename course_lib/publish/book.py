@@ -25,9 +25,10 @@ from course_lib.publish import imports, ledger, notebooks, pictures, slides, web
 ROOT = notebooks.NOTEBOOKS.parent
 PAGES, SITE = ROOT / "docs" / "book", ROOT / "site"
 PEAK = ("nvidia-h200", "forward_ladder")  # the record of lecture 11
-# What of a text takes no link: code, formulas, HTML, links, headings.
+# What of a text takes no link: code, formulas, titles of folds, HTML, links, headings.
 _FIXED = re.compile(
-    r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|<[^>]*>|!?\[[^]]*\]\([^)]*\)|^#[^\n]*", re.DOTALL | re.MULTILINE
+    r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|<summary>.*?</summary>|<[^>]*>|!?\[[^]]*\]\([^)]*\)|^#[^\n]*",
+    re.DOTALL | re.MULTILINE,
 )
 
 

@@ -11,6 +11,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from course_lib import algorithms
+from course_lib.files import write_atomically
 from course_lib.publish import notebooks
 from course_lib.widgets.clickable import styles
 from course_lib.widgets.tiles import TileExplorer
@@ -55,7 +56,9 @@ def write(path: Path = PATH) -> None:
     """Write the film as a GIF that shows two steps a second and a longer last one."""
     first, *others = frames()
     times = [500] * len(others) + [2_500]
-    first.save(path, save_all=True, append_images=others, duration=times, loop=0, optimize=True)
+    film = io.BytesIO()
+    first.save(film, "GIF", save_all=True, append_images=others, duration=times, loop=0, optimize=True)
+    write_atomically(path, film.getvalue())
 
 
 if __name__ == "__main__":

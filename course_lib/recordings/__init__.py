@@ -15,7 +15,6 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "matmul_tiles": kernels.matmul_tiles,
     "loop_orders": kernels.loop_orders,
     "loop_orders_counters": kernels.loop_orders_counters,
-    "sdpa_choice": kernels.sdpa_choice,
     "attention_speed": training.attention_speed,
     "training_run": training.training_run,
     "number_formats": formats.number_formats,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib.instruments import measure
-from course_lib.instruments.peers import plain_attention, sdpa, sdpa_backend
+from course_lib.instruments.peers import plain_attention, sdpa
 from course_lib.model import cost, reference
 
 
@@ -147,22 +147,6 @@ def loop_orders_counters() -> list[dict[str, Any]]:
         for heads, n, case, s in measure.progress(todo, "ncu")
         for row in counters(case, heads, n, num_stages=s)
     ]
-
-
-def sdpa_choice() -> list[dict[str, Any]]:
-    """Which attention torch takes for ``sdpa`` where the course times it: its backend, and the kernel that took longest."""
-    many = sorted({(2**power, 1024) for power in range(1, 9)} | {shape for shape in LOOP_ORDER_SHAPES if shape[0] > 1})
-    shapes = [(dtype, (1, 1, 2**power, 64)) for dtype in ("float32", "float16") for power in range(6, 15)]
-    shapes += [("float16", (1, heads, n, 64)) for heads, n in many]
-    rows = []
-    for dtype, shape in [*shapes, ("bfloat16", (16, 12, 2048, 64))]:
-        trained = dtype == "bfloat16"  # the shape of ``training_run``: with a mask, and with a gradient to come
-        q, k, v = (
-            torch.randn(shape, device="cuda", dtype=getattr(torch, dtype), requires_grad=trained) for _ in range(3)
-        )
-        row = {"dtype": dtype, **dict(zip(("batch", "heads", "n", "d"), shape, strict=True)), "causal": trained}
-        rows.append(row | {"gradient": trained, **sdpa_backend(q, k, v, causal=trained)})
-    return rows
 
 
 def matmul_tiles() -> list[dict[str, Any]]:

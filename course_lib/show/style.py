@@ -70,12 +70,14 @@ ALGORITHM = {
     "queue": BLUE,
     # lecture 12
     "8 bits": GREEN,
+    "from 16 bits": SKY,
+    "Triton in 8 bits": ORANGE,
     "one scale": ORANGE,
     "block scales": SKY,
     "row scales": PURPLE,
     "one scale and rotation": BLUE,
     "block scales and rotation": GREEN,
-    "kernel": BLACK,
+    "our kernel": BLACK,
 }
 MARKER = {
     "standard": "s",
@@ -100,13 +102,13 @@ MARKER = {
     "Online": "o",
     "attention()": "*",
     "8 bits": "D",
-    "8 bits, from 16 bits": "o",
-    "8 bits, Triton": "s",
+    "from 16 bits": "o",
+    "Triton in 8 bits": "s",
     "one scale": "s",
     "block scales": "^",
     "one scale and rotation": "o",
     "block scales and rotation": "D",
-    "kernel": "x",
+    "our kernel": "x",
 }
 TENSOR = {
     "Q": BLUE,
