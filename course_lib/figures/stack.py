@@ -30,7 +30,7 @@ REMOVED = {  # by the step to each rung
 ON_GPU = ("PyTorch, GPU", "SDPA, GPU", "Online", "attention()")
 SOLVED = {  # by each rung, and what remains
     "Python + autograd": ("gradients for any formula", "an object for each number"),
-    "Python": ("no number is kept", "interpretation"),
+    "Python": ("no graph", "interpretation"),
     "C++ nodes": ("no interpretation", "a node for each number"),
     "C++ -O2": ("no nodes", "one core"),
     "PyTorch, CPU": ("all cores, vector units", "S and P in memory"),
