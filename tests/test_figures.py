@@ -8,9 +8,9 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from course_lib import figures
-from course_lib.figures import backward, loop_orders, matmul_pictures, records, stack, wrong_kernel
-from course_lib.model import cost, reference
+from course_lib import data, figures
+from course_lib.figures import backward, loop_orders, matmul_pictures, one_head, records, stack, wrong_kernel
+from course_lib.model import cost, reference, registers
 from course_lib.show.style import Picture
 
 WITHOUT_ARGUMENTS = str(inspect.Signature(return_annotation=Picture))
@@ -93,6 +93,13 @@ def test_a_table_of_times_fits_one_query_where_ours_is_as_many_times_as_long_at_
     assert not re.search(r"\d", stack.all_and_one().alt)
 
 
+def test_less_its_call_ours_on_flat_arrays_takes_as_many_times_as_long_as_the_reported_cpp_at_each_length() -> None:
+    apart = stack.flat_over_reported()
+    assert max(apart) / min(apart) < 1.3
+    call, score = stack.call_and_score()
+    assert [call + score * n**2 for n in (8, 64)] == pytest.approx([stack.run("C++ -O2", n).seconds for n in (8, 64)])
+
+
 def test_of_two_machines_the_shared_rungs_are_drawn_and_of_one_all_but_the_interpreted() -> None:
     names = []
     for machine in (*stack.MACHINES, "both"):
@@ -112,10 +119,30 @@ def test_a_late_spike_brings_one_correction_more_than_the_row_has(spike, block, 
 
 @pytest.mark.parametrize(
     ("scale", "tolerance", "accepted"),
-    [(1.0, 1e-2, "64"), (0.01, 1e-2, "64, 128"), (0.003, 1e-2, "64, 128, 256, 512, 1,024"), (0.01, 1e-3, "64")],
+    [
+        (1.0, 1e-2, "64"),
+        (0.01, 1e-2, "64, 128"),
+        (0.003, 1e-2, "64, 128, 256, 512"),
+        (0.001, 1e-2, "64, 128, 256, 512, 1,024"),
+        (0.01, 1e-3, "64"),
+    ],
 )
 def test_a_test_with_small_values_accepts_lite(scale, tolerance, accepted) -> None:
     assert figures.usual_test(Figure().subplots(), scale, tolerance) == f"the test accepts Lite at N = {accepted}"
+
+
+@pytest.mark.kernel
+def test_a_mistake_takes_the_place_of_words_that_stand_in_the_kernel_once() -> None:
+    for words in ("tl.load", "tl.store(nothing)"):
+        with pytest.raises(ValueError, match="pass words that stand in Online's kernel once"):
+            one_head.with_mistake(words, "")
+
+
+@pytest.mark.kernel
+def test_in_one_full_block_of_ordinary_scores_no_mistake_shows() -> None:
+    table = figures.caught(lambda name: [torch.randn(64, 16) for _ in range(3)], ["random"])
+    assert table.headers == ["input", "Online", *one_head.MISTAKES]
+    assert table.rows == [["random", *["passed"] * 5]]
 
 
 def test_lite_is_attention_in_one_block_and_the_weights_of_its_blocks_add_up_to_their_number() -> None:
@@ -140,10 +167,22 @@ def test_the_state_after_all_scores_depends_on_no_order_and_no_block() -> None:
         figures.scores_in_order(Figure().subplots(), "random", 1)
 
 
-def test_programs_in_groups_read_fewer_strips() -> None:
-    assert matmul_pictures.by_columns(131) == (3, 4)
-    assert matmul_pictures.by_groups(131) == (3, 16)
+def test_programs_in_groups_read_fewer_strips_of_large_matrices() -> None:
+    assert matmul_pictures.by_columns(395) == (11, 3)
+    assert matmul_pictures.by_groups(395) == (3, 49)
     for order in (matmul_pictures.by_columns, matmul_pictures.by_groups):
         assert len({order(program) for program in range(matmul_pictures.TILES**2)}) == matmul_pictures.TILES**2
-    assert matmul_pictures.strips(matmul_pictures.by_columns) == (32, 5)
-    assert matmul_pictures.strips(matmul_pictures.by_groups) == (8, 17)
+    assert matmul_pictures.strips(matmul_pictures.by_columns) == (128, 4)
+    assert matmul_pictures.strips(matmul_pictures.by_groups) == (8, 50)
+
+
+def test_groups_gain_nothing_where_the_programs_cover_many_columns_as_it_is() -> None:
+    assert matmul_pictures.strips(matmul_pictures.by_columns, 32) == (32, 13)
+    assert matmul_pictures.strips(matmul_pictures.by_groups, 32) == (16, 32)
+
+
+def test_an_h200_runs_as_many_programs_with_tiles_of_128_as_the_picture_fills() -> None:
+    fit = registers.resident_programs(
+        128, 164, 49_152, data.gpu("H200").shared_kib_per_sm
+    )  # as lecture 03's compiler says
+    assert min(fit.values()) * data.gpu("H200").sms == matmul_pictures.AT_ONCE

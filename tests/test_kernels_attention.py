@@ -3,13 +3,15 @@
 import math
 import os
 
+import numpy as np
 import pytest
 import torch
 from rule import FLOOR, INPUTS, allowed, inputs
 
 from course_lib import algorithms, data, runtime
+from course_lib.figures.one_head import MISTAKES, with_mistake
 from course_lib.instruments import compiled, measure
-from course_lib.kernels.launching import check_reach
+from course_lib.kernels.launching import attention_launch, check_reach
 from course_lib.kernels.lite import flash_lite
 from course_lib.kernels.matmul import tiled_matmul
 from course_lib.kernels.online import flash_online
@@ -77,6 +79,26 @@ def test_online_is_attention_and_lite_is_the_sum_of_block_averages(kind, d, bloc
                     n,
                     name,
                 )
+
+
+@pytest.mark.parametrize(
+    ("mistake", "name"),
+    [
+        ("m starts at 0", "far below zero"),
+        ("m is set once", "late spike"),
+        ("acc not corrected", "normal"),
+        ("end not masked", "normal"),
+    ],
+)
+@pytest.mark.parametrize("d", [64, 128])
+def test_the_inputs_expose_wrong_versions_of_online(mistake, name, d) -> None:
+    q, k, v = inputs(name, 100, d, torch.float16)
+    oracle = reference.attention(q, k, v)
+    with np.errstate(all="ignore"):
+        wrong = attention_launch(with_mistake(*MISTAKES[mistake]), q, k, v, 32, 64, "ieee")
+    bound = allowed(q, k, v, oracle, "ieee")
+    assert measure.max_error(flash_online(q, k, v, 32, 64), oracle) <= bound
+    assert measure.max_error(wrong, oracle) > bound
 
 
 def test_lite_is_right_exactly_if_there_is_one_block_of_keys() -> None:

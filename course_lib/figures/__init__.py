@@ -24,8 +24,10 @@ from course_lib.figures.matmul_pictures import load_widths, matmul_speed, progra
 from course_lib.figures.memory_pictures import attention_roofline, score_size, tiles_of_a_step, two_memories
 from course_lib.figures.one_head import (
     blocks_that_fit,
+    caught,
     heads_time,
     idle_sms,
+    lite_and_online,
     one_head_speed,
     query_blocks,
     query_blocks_compiled,
@@ -40,6 +42,7 @@ __all__ = [
     "by_format",
     "bytes_by_level",
     "bytes_moved",
+    "caught",
     "clocks",
     "draws",
     "error_is_0_002",
@@ -54,6 +57,7 @@ __all__ = [
     "idle_sms",
     "largest_steps",
     "launches",
+    "lite_and_online",
     "lite_errors",
     "load_widths",
     "loop_walk",

@@ -6,7 +6,6 @@ from statistics import geometric_mean, median
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from course_lib.figures.records import label, rows
@@ -20,7 +19,7 @@ ROW_TENSORS, COLUMN_TENSORS = (
     ("Q", "dO", "dQ"),
     ("K", "V", "dK", "dV"),
 )  # a block for each row of pairs, for each column
-STATIONARY, STREAMED, ACCUMULATED = style.BLUE, "#C9E3F5", style.ORANGE
+STATIONARY, STREAMED, ACCUMULATED, VISITED = style.BLUE, "#C9E3F5", style.ORANGE, "#E4E4E4"
 
 
 class Trained(NamedTuple):
@@ -60,7 +59,7 @@ class Errors(NamedTuple):
 
 
 def backward_orders() -> style.Picture:
-    """The three loop orders on four by four blocks: what two programs hold, what they stream, where both add to one place."""
+    """The three loop orders on four by four blocks: what two programs hold, what they stream, and to what both add."""
     return style.picture(
         _orders,
         axes=(1, 3),
@@ -73,44 +72,49 @@ def _orders(axes: Sequence[Axes]) -> None:
     panels: tuple[tuple[str, tuple[int, ...], tuple[int, ...], str], ...] = (
         ("outer loop over K/V", (), (0, 2), "two programs add to the same block of dQ"),
         ("outer loop over Q", (0, 2), (), "two programs add to the same blocks of dK, dV"),
-        ("two passes", (2,), (0,), "P and dP are computed in both passes"),
+        ("two passes", (2,), (0,), "P and dP are computed in both passes;\nhalf and half: streamed in the other pass"),
     )
     for ax, (title, held_rows, held_columns, words) in zip(axes, panels, strict=True):
         _grid(ax, held_rows, held_columns)
         ax.set_title(title, **HEAD)
         ax.text(-2.6, 4.25, words, fontsize=11.5, va="top", in_layout=False)
-        ax.set(xlim=(-2.7, 4.75), ylim=(4.9, -3.35), aspect="equal")
+        ax.set(xlim=(-2.7, 4.75), ylim=(5.1, -3.35), aspect="equal")
         ax.axis("off")
-    for x, y, name, turned in ((0.5, 1, "pass 1", 90), (3, 2.5, "pass 2", 0)):
-        axes[2].text(x, y, name, ha="center", va="center", fontsize=11.5, rotation=turned)
-    marks: list[Any] = [Rectangle((0, 0), 1, 1, fc=shade) for shade in (STATIONARY, STREAMED, ACCUMULATED)]
-    marks.append(Line2D([], [], marker="*", ls="", color=style.RED, ms=15))
-    names = ("stationary", "streamed: read", "streamed: read and written", "several programs add here")
+    for x, y, name in ((0.5, 0.5, "pass\n1"), (3.5, 2.5, "pass\n2")):
+        axes[2].text(x, y, name, ha="center", va="center", fontsize=11.5)
+    shades = {
+        "stationary": STATIONARY,
+        "streamed: read": STREAMED,
+        "streamed: several programs add to it": ACCUMULATED,
+        "pairs of these programs": VISITED,
+    }
+    marks, names = [Rectangle((0, 0), 1, 1, fc=shade) for shade in shades.values()], list(shades)
     axes[0].get_figure(root=True).legend(marks, names, loc="outside lower center", ncols=4, fontsize=12)  # type: ignore[union-attr]
 
 
 def _grid(ax: Axes, held_rows: Sequence[int], held_columns: Sequence[int]) -> None:
     for i in range(BLOCKS):
         for j in range(BLOCKS):
-            shade = "#E4E4E4" if i in held_rows or j in held_columns else "white"
+            shade = VISITED if i in held_rows or j in held_columns else "white"
             ax.add_patch(Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, fc=shade, ec="#BBBBBB"))
     alone = not (held_rows and held_columns)  # one loop order, not a pass of each
     for t, name in enumerate(ROW_TENSORS):
         x = -2.6 + 0.85 * t
         ax.text(x + 0.33, -0.12, name, ha="center", va="bottom", fontsize=12)
         for i in range(BLOCKS):
-            shade = STATIONARY if i in held_rows else role(name, bool(held_columns), alone)
-            ax.add_patch(Rectangle((x, i + 0.06), 0.66, 0.88, ec="#BBBBBB", fc=shade))
-            if shade == ACCUMULATED and i == 1:
-                ax.plot([x + 0.33], [i + 0.5], "*", color=style.RED, mec="white", ms=19)
+            _block(ax, (x, i + 0.06), (0.66, 0.88), i in held_rows, role(name, bool(held_columns), alone))
     for t, name in enumerate(COLUMN_TENSORS):
         y = -3.2 + 0.76 * t
         ax.text(4.1, y + 0.3, name, va="center", fontsize=12)
         for j in range(BLOCKS):
-            shade = STATIONARY if j in held_columns else role(name, bool(held_rows), alone)
-            ax.add_patch(Rectangle((j + 0.06, y), 0.88, 0.58, ec="#BBBBBB", fc=shade))
-            if shade == ACCUMULATED and j == 1:
-                ax.plot([j + 0.5], [y + 0.29], "*", color=style.RED, mec="white", ms=19)
+            _block(ax, (j + 0.06, y), (0.88, 0.58), j in held_columns, role(name, bool(held_rows), alone))
+
+
+def _block(ax: Axes, at: tuple[float, float], size: tuple[float, float], held: bool, shade: str) -> None:
+    """A block of a tensor; half in one colour and half in the other where one pass holds it and the other streams it."""
+    ax.add_patch(Rectangle(at, *size, ec="#BBBBBB", fc=STATIONARY if held else shade))
+    if held and shade == STREAMED:
+        ax.add_patch(Rectangle((at[0] + size[0] / 2, at[1]), size[0] / 2, size[1], ec="#BBBBBB", fc=shade))
 
 
 def role(tensor: str, streamed: bool, alone: bool) -> str:
@@ -126,13 +130,22 @@ def role(tensor: str, streamed: bool, alone: bool) -> str:
 def backward_bytes(ax: Axes, N: int, d: int, block_m: int, block_n: int, dtype: str, causal: str) -> str:
     """Draw the bytes of the three orders for one head, by tensor; for a mask pass ``causal='causal'``. Returns the totals."""
     mask = causal == "causal"
-    return traffic_bars(
-        ax,
-        {
-            order: cost.backward_traffic(order, N, d, block_m, block_n, dtype, causal=mask)
-            for order in cost.BACKWARD_ORDERS
-        },
+    traffics = {
+        order: cost.backward_traffic(order, N, d, block_m, block_n, dtype, causal=mask)
+        for order in cost.BACKWARD_ORDERS
+    }
+    totals = traffic_bars(ax, traffics)
+    ax.set_xlabel("MB in and out of the SMs, without a cache")
+    handles, names = ax.get_legend_handles_labels()
+    reads_first = sorted(zip(names, handles, strict=True), key=lambda entry: entry[0].endswith("written"))
+    ax.legend(
+        [handle for _, handle in reads_first],
+        [name for name, _ in reads_first],
+        loc="center left",
+        bbox_to_anchor=(1, 0.5),
+        fontsize=11,
     )
+    return totals
 
 
 # --- a training run ---
@@ -174,7 +187,9 @@ def _training(axes: Sequence[Axes]) -> None:
     strayed = {
         names[name]: apart(name)[1:] for name in ("attention", "standard")
     }  # at step 0 there is nothing to stray
-    curves(axes[1], strayed, "step", "largest distance so far", "recorded", x=steps[1:])
+    curves(axes[1], strayed, "step", "largest distance so far, nats", "recorded", x=steps[1:])
+    for name, distances in strayed.items():
+        axes[1].plot(steps[-1:], distances[-1:], "o", ms=9, color=style.colour(name))
     axes[1].set(yscale="log", ylim=(None, 0.1))
     axes[1].set_title("… and drift apart from SDPA", **HEAD)
     style.source_note(axes[0], label("training_run"))
@@ -227,14 +242,16 @@ def _speeds(axes: Sequence[Axes]) -> None:
     n = max(key[3] for key in found)
     groups = {f"d = {d}" + (",\ncausal" if causal else ""): (d, causal) for d in (64, 128) for causal in (False, True)}
     names = {"FA2": "FA2", "attention()": "attention", "cuDNN": "cuDNN"}
-    titles = {"forward": "forward: attention() is in front", "backward": "backward, in two passes: cuDNN is"}
+    titles = {"forward": "forward: attention() is in front", "backward": "backward, in two passes: cuDNN leads"}
+    passes = {"forward": "", "backward": ", two passes"}
     for ax, (phase, title) in zip(axes, titles.items(), strict=True):
         rates = {
-            words: [getattr(found[(name, *group, n)], f"{phase}_tflops") for group in groups.values()]
+            words + passes[phase] * (name == "attention"): [
+                getattr(found[(name, *group, n)], f"{phase}_tflops") for group in groups.values()
+            ]
             for words, name in names.items()
         }
         grouped_bars(ax, list(groups), rates, "TFLOP/s", "recorded", log=False)
         ax.set(ylim=(0, 800))
         ax.set_title(title, **HEAD)
-    axes[1].get_legend().remove()  # type: ignore[union-attr]
     style.source_note(axes[0], f"bf16, N = {n:,}, {label('attention_speed')}")

@@ -1,21 +1,34 @@
-"""Lecture 05: the running state of one query, and what one head and several take on an H200."""
+"""Lecture 05: the running state of one query, wrong kernels and what exposes them, and what one head and several take on an H200."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import inspect
+import linecache
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from matplotlib.axes import Axes
 
-from course_lib import data, plots
+from course_lib import data, plots, runtime
 from course_lib.figures.loop_pictures import seat_grid
 from course_lib.figures.records import label, rows
-from course_lib.instruments import compiled
+from course_lib.instruments import compiled, measure
+from course_lib.kernels import online, tl, triton
+from course_lib.kernels.launching import attention_launch
 from course_lib.kernels.loop_orders import flash_v2
 from course_lib.kernels.online import flash_online
+from course_lib.model import reference
 from course_lib.show import style
 from course_lib.show.tables import Table
 
 N, BLOCK = 1024, 64  # tokens of the heads in `parallelism`; keys of a block
+# What a wrong version of Online's kernel has, and where the right one has something else: {name: (right, wrong)}.
+MISTAKES = {
+    "m starts at 0": ('tl.full([BLOCK_M], -float("inf"), tl.float32)', "tl.zeros([BLOCK_M], tl.float32)"),
+    "m is set once": ("tl.maximum(m, tl.max(s, 1))", "tl.where(start == 0, tl.max(s, 1), m)"),
+    "acc not corrected": ("acc * correction[:, None]", "acc"),
+    "end not masked": ('tl.where(keys[None, :] < n_k, s, -float("inf"))', "s"),
+}
 
 
 class OneHead(NamedTuple):
@@ -46,6 +59,39 @@ def running_state(axes: Sequence[Axes], block: int, spike: int, sharpness: float
     return plots.key_blocks(axes, scores, values, block)
 
 
+def with_mistake(right: str, wrong: str) -> Any:
+    """Online's kernel with ``wrong`` in place of the words ``right``."""
+    kernel = online._online_kernel
+    source = inspect.getsource(getattr(kernel, "fn", kernel))
+    if source.count(right) != 1:
+        raise ValueError(f"right is {right!r}; pass words that stand in Online's kernel once")
+    text, file = source.replace(right, wrong), f"<online with {wrong}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # Triton reads a kernel's source
+    space = {"tl": tl, "triton": triton}
+    exec(compile(text, file, "exec"), space)
+    return space[kernel.__name__]
+
+
+def caught(draw: Callable[[str], Sequence[torch.Tensor]], names: Sequence[str], tolerance: float = 1e-3) -> Table:
+    """Which of ``names`` expose which mistake: whether Online, and it with each of MISTAKES, errs by more than ``tolerance``.
+
+    ``draw(name)`` returns q, k and v [n, d]; each call begins with the same random numbers.
+    Raises KernelsUnavailableError without Triton.
+    """
+    runtime.require_kernels()
+    kernels = {"Online": online._online_kernel} | {name: with_mistake(*words) for name, words in MISTAKES.items()}
+    cells = []
+    for name in names:
+        torch.manual_seed(0)
+        q, k, v = (x.to(runtime.device()) for x in draw(name))
+        expected = reference.attention(q, k, v)
+        with np.errstate(all="ignore"):  # 0/0 and overflows are what wrong kernels are here for
+            outputs = [attention_launch(kernel, q, k, v, 32, 64, "ieee") for kernel in kernels.values()]
+        errors = [measure.max_error(output, expected) for output in outputs]
+        cells.append([name, *("passed" if error <= tolerance else "caught" for error in errors)])
+    return Table(["input", *kernels], cells)
+
+
 def seconds(algorithm: str, dtype: str) -> dict[int, float]:
     """The recorded times of a version by length; ``dtype`` is 'float16' or 'float32'."""
     runs = rows(OneHead, "attention_one_head")
@@ -69,29 +115,48 @@ def one_head_speed() -> style.Picture:
 
 
 def _speed(axes: Sequence[Axes]) -> None:
-    """Labels stand at (N, times)."""
-    fp32 = (("online, tf32", "TF32", (2300, 3.3)), ("online", "IEEE", (1024, -0.42)), ("sdpa", "IEEE", (11_000, 1.7)))
+    """Words of the left panel stand at (N, times); the right one has a legend."""
     panels = (
-        ("float16", "fp16", (("online", "", (9000, 3.3)), ("sdpa", "", (5600, 6.2)))),
-        ("float32", "fp32 inputs, in TF32", fp32),
+        (
+            "float16",
+            "fp16: hardly faster at N = 1,024",
+            (("online", "Online", (9000, 3.3)), ("sdpa", "SDPA", (5600, 6.2))),
+        ),
+        (
+            "float32",
+            "fp32: Online in TF32 against PyTorch in IEEE",
+            (("online, tf32", "Online, TF32", None), ("sdpa", "SDPA", None), ("online", "Online, IEEE", None)),
+        ),
     )
     for ax, (dtype, title, kernels) in zip(axes, panels, strict=True):
-        for algorithm, precision, at in kernels:
+        for algorithm, name, at in kernels:
             found, shade = speedup(algorithm, dtype), style.colour(algorithm)
-            line, name = style.MARKER[algorithm.partition(",")[0]] + "-", "SDPA" if algorithm == "sdpa" else "Online"
-            inside = "white" if name == "Online" and precision == "IEEE" else shade
-            ax.plot(list(found), list(found.values()), line, color=shade, mfc=inside, mew=2)
-            words = f"{name}, {precision}" if precision else name
-            ax.text(*at, words, color=shade, fontsize=12, weight="bold", ha="center", va="center")
+            line = style.MARKER[algorithm.partition(",")[0]] + "-"
+            inside = "white" if name == "Online, IEEE" else shade
+            ax.plot(list(found), list(found.values()), line, color=shade, mfc=inside, mew=2, label=name)
+            if at:
+                ax.text(*at, name, color=shade, fontsize=12, weight="bold", ha="center", va="center")
         first = speedup(kernels[0][0], dtype)[N]
-        ax.annotate("", (N, first + 0.15), (N, first + 1.6), arrowprops={"arrowstyle": "-|>", "color": style.BLACK})
+        arrow = {"arrowstyle": "-|>", "color": style.BLACK}
+        ax.annotate(f"{first:.1f}×", (N, first + 0.1), (N, first + 1.9), ha="center", fontsize=12, arrowprops=arrow)
         ax.axhline(1, color=style.BLACK, lw=1)
         ax.set_xscale("log", base=2)
         ax.set_xticks([64, 256, 1024, 4096, 16_384], ["64", "256", "1,024", "4,096", "16,384"])
-        ax.set(xlabel="sequence length N", ylim=(-0.8, 7.6))
-        ax.set_title(f"{title}: Online {first:.1f}× at N = 1,024", loc="left", fontsize=12.5, weight="bold")
+        ax.set(xlabel="sequence length N", ylim=(0, 7.6))
+        ax.set_title(title, loc="left", fontsize=12.5, weight="bold")
     axes[0].set_ylabel("times as fast as\nthree lines of PyTorch")
+    axes[1].legend(loc="upper left")
     style.source_note(axes[0], f"one head, d = 64, {label('attention_one_head')}")
+
+
+def lite_and_online() -> Table:
+    """Lite's and Online's time for one head in fp16 on an H200, by length."""
+    lite, right = seconds("lite", "float16"), seconds("online", "float16")
+    times = [(n, 1e6 * lite[n], 1e6 * right[n]) for n in lite]
+    return Table(
+        ["N", "Lite, µs", "Online, µs", "Online ÷ Lite"],
+        [[n, f"{a:.1f}", f"{b:.1f}", f"{b / a:.2f}"] for n, a, b in times],
+    )
 
 
 def idle_sms() -> style.Picture:
@@ -109,6 +174,7 @@ def _idle(axes: Sequence[Axes]) -> None:
         programs = heads * N // BLOCK
         busy = min(programs, data.gpu("H200").sms)
         words = f"{busy} of {data.gpu('H200').sms} SMs work" + (", most on two programs" if programs > busy else "")
+        words += "\na square: room for one program" if heads == 1 else ""
         seat_grid(ax, f"{heads} head{'s' * (heads > 1)}: {programs} programs", programs, 2, words)
 
 

@@ -58,7 +58,9 @@ def _stacked(axes: Sequence[Axes]) -> None:
                 shade = "white" if key == 0 else style.BLACK
                 ax.text(block, middle, words, ha="center", va="center", fontsize=11.5, color=shade)
             else:
-                ax.text(block + 0.33, middle + (0.07 if middle > 0.5 else -0.08), words, va="center", fontsize=11.5)
+                line = {"arrowstyle": "-", "color": style.GREY, "shrinkA": 0, "shrinkB": 0}
+                at = (block + 0.46, middle + (0.08 if middle > 0.5 else -0.09))
+                ax.annotate(words, (block + 0.3, middle), at, va="center", fontsize=11.5, arrowprops=line)
             top += weight
         ax.axhline(1, color=style.BLACK, lw=1, ls="--")
         ax.set(xlim=(-0.5, 1.95), ylim=(0, 1.25))
@@ -73,9 +75,10 @@ Head = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def random_heads(lengths: Sequence[int], query_scale: float = 1.0, value_scale: float = 1.0) -> list[Head]:
-    """Random q, k and v [n, 64] on the CPU for each length n, the same each time."""
-    generator, found = torch.Generator().manual_seed(0), []
+    """Random q, k and v [n, 64] on the CPU for each length n: for one length the same in every table and figure."""
+    found = []
     for n in lengths:
+        generator = torch.Generator().manual_seed(0)
         q, k, v = (torch.randn(n, 64, generator=generator) for _ in range(3))
         found.append((query_scale * q, k, value_scale * v))
     return found
@@ -88,24 +91,24 @@ def block_averages(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block: int
 
 
 def lite_errors() -> Table:
-    """Lite's largest error by length, in blocks of 64: as reported, as it comes out in this mode, and on an H200."""
+    """By length, in blocks of 64: the largest number of attention's output, and Lite's largest error here, as reported, and on an H200."""
     h200 = {
         r.n: r.max_error for r in rows(Error, "attention_one_head") if (r.algorithm, r.dtype) == ("lite", "float32")
     }
+    reported = {row["n"]: row["lite"] for row in data.reported("attention_error")}
     cells = []
-    for reported in data.reported("attention_error"):
-        n = reported["n"]
-        torch.manual_seed(0)
-        q, k, v = (torch.randn(n, 64, device=runtime.device()) for _ in range(3))
-        here = measure.max_error(flash_lite(q, k, v), reference.attention(q, k, v))
-        cells.append([n, n // 64, f"{reported['lite']:.3f}", f"{here:.3f}", f"{h200[n]:.3f}"])
-    return Table(["N", "key blocks", "reported", "this mode", "H200"], cells)
+    for n, head in zip(reported, random_heads(list(reported)), strict=True):
+        q, k, v = (x.to(runtime.device()) for x in head)
+        right = reference.attention(q, k, v)
+        errors = (measure.max_error(flash_lite(q, k, v), right), reported[n], h200[n])
+        cells.append([n, n // 64, f"{float(right.abs().max()):.3f}", *(f"{error:.3f}" for error in errors)])
+    return Table(["N", "key blocks", "right answer", "error here", "reported", "H200"], cells)
 
 
 def growth(ax: Axes, block: int, spread: float) -> str:
     """Draw Lite's largest error over N, in blocks of ``block`` keys, beside the largest number of attention; Q has size ``spread``."""
     checks.positive_int("block", block)
-    lengths, errors, sizes = [2**power for power in range(4, 11)], [], []
+    lengths, errors, sizes = [2**power for power in range(6, 11)], [], []
     for q, k, v in random_heads(lengths, query_scale=spread):
         right = reference.attention(q, k, v)
         errors.append(measure.max_error(block_averages(q, k, v, block), right))
@@ -113,24 +116,37 @@ def growth(ax: Axes, block: int, spread: float) -> str:
     series = {"lite, largest error": errors, "attention, largest number": sizes}
     plots.lines(ax, lengths, series, "sequence length N", "magnitude", "this machine, now, float64", log=False)
     ax.set_xticks(lengths)
+    ax.set_ylim(-0.04 * ax.get_ylim()[1])  # zeros stand clear of the axis
     return f"one block, and no error, up to N = {block:,}"
 
 
 def usual_test(ax: Axes, scale: float, tolerance: float) -> str:
-    """Draw Lite's largest error over N, in blocks of 64, against ``tolerance``; V has size ``scale``. Says which N the test accepts."""
+    """Draw Lite's largest error over N, in blocks of 64, and that of an output of zeros, against ``tolerance``; V has size ``scale``.
+
+    Says at which N the test accepts Lite.
+    """
     lengths = [64, 128, 256, 512, 1024]
     heads = random_heads(lengths, value_scale=scale)
     errors = [measure.max_error(block_averages(q, k, v, 64), reference.attention(q, k, v)) for q, k, v in heads]
-    low = 1e-4  # where an error of zero is drawn
+    bottom = 6e-5  # of the axis, where an error of zero points down
     for at, error in enumerate(errors):
         mark, shade, words = ("o", style.BLUE, "accepted") if error <= tolerance else ("X", style.RED, "rejected")
-        height, words = (error, words) if error > 1e-9 else (low, "no error")
-        ax.plot([at, at], [low, height], color=style.GREY, lw=1.5, zorder=1)
-        ax.plot([at], [height], mark, ms=12, color=shade)
-        ax.text(at + 0.1, height * 1.15, words, fontsize=11, color=shade)
+        if error < bottom:
+            mark, words = "v", "no error"
+        height = max(error, bottom)
+        ax.plot([at, at], [bottom, height], color=style.GREY, lw=1.5, zorder=1)
+        ax.plot([at], [height], mark, ms=12, color=shade, clip_on=False)
+        below = words == "accepted"  # clear of the tolerance, which lies above
+        y, side = (height / 1.35, "top") if below else (height * 1.2, "bottom")
+        ax.text(at + 0.12, y, words, va=side, fontsize=11, color=shade)
+    sizes = [float(reference.attention(q, k, v).abs().max()) for q, k, v in heads]
+    ax.plot(
+        range(5), sizes, "D", mfc="white", mec=style.BLACK, ms=8, mew=1.5, label="error of an output of zeros", zorder=3
+    )
+    ax.legend(loc="upper left")
     ax.axhline(tolerance, color=style.BLACK, ls="--", lw=1.5)
-    ax.text(5.65, tolerance * 1.15, f"tolerance {tolerance:g}", ha="right", fontsize=11)
-    ax.set(yscale="log", ylim=(low * 0.6, 10), xlim=(-0.3, 5.7), xlabel="sequence length N", ylabel="largest error")
+    ax.text(6.15, tolerance * 1.15, f"tolerance {tolerance:g}", ha="right", fontsize=11)
+    ax.set(yscale="log", ylim=(bottom, 40), xlim=(-0.3, 6.2), xlabel="sequence length N", ylabel="largest error")
     ax.set_xticks(range(5), [f"{n:,}" for n in lengths])
     style.kind_label(ax, "this machine, now, float64")
     accepted = ", ".join(f"{n:,}" for n, error in zip(lengths, errors, strict=True) if error <= tolerance)

@@ -44,6 +44,7 @@ def ladder_lines(
                 color=GREY, label="hollow: reported")  # fmt: skip
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
+    ax.set_xticks(sorted({float(n) for lengths, _ in series.values() for n in lengths}))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     ax.set(xlabel="N, queries and keys", ylabel=ylabel)
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))

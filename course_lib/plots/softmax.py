@@ -71,15 +71,21 @@ def key_blocks(axes: Sequence[Axes], scores: torch.Tensor, values: torch.Tensor,
     axes[0].bar(at, best, color=SKY, label="largest score of the block")
     axes[0].step(at, m, where="mid", color=RED, label="m")
     axes[1].bar(at[1:], factors[1:], color=ORANGE)
-    axes[1].set_xlim(axes[0].get_xlim())
+    axes[1].set(xlim=axes[0].get_xlim(), ylim=(0, 1.25))
+    axes[1].text(0, 1.05, "first", ha="center", fontsize=10)
+    for i, factor in enumerate(factors[1:], 1):
+        if factor < 0.02:  # no bar to be seen
+            power = math.floor(math.log10(factor)) if factor else None
+            words = "0" if power is None else f"${factor / 10**power:.0f} \\cdot 10^{{{power}}}$"
+            axes[1].text(i, 1.05, words, ha="center", fontsize=10)
     axes[2].plot(at, l, "o-", color=BLUE)
     axes[3].plot(at, o, "o-", color=BLACK, label="o / $\\ell$ so far")
     final = float(softmax.average(scores, values, len(scores))[0])
     axes[3].axhline(final, color=GREEN, ls="--", label="attention")
-    for ax, label in zip(
-        axes, ("score", "correction factor", "running sum $\\ell$", "output o / $\\ell$"), strict=True
-    ):
-        ax.set(xlabel="block of keys", ylabel=label)
+    titles = ("scores and m", "correction factor", "running sum $\\ell$", "output o / $\\ell$")
+    for ax, title in zip(axes, titles, strict=True):
+        ax.set_xlabel("block of keys")
+        ax.set_title(title, loc="left", fontsize=12.5, weight="bold")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[0].set_ylim(None, max(m) + 0.35 * (max(m) - min(0.0, *best)))
     axes[0].legend(fontsize=10, ncols=2, loc="upper left")

@@ -16,7 +16,7 @@ def fused_row(q: list[float], k: list[list[float]], v: list[list[float]]) -> lis
 
 EXPLANATION = """
 What is kept does not grow with N: m, ℓ and e sums. Each key and value is read once, as in the Online kernel, which
-does the same for a block of queries and keys at a time. In Python it is a little slower than rung 2: it does e
+does the same for a block of queries and keys at a time. In Python it is a little slower than plain loops: it does e
 multiplications more for each key, and nothing waits for memory. Fewer bytes are worth something where bytes are what a
 run waits for.
 """

@@ -12,7 +12,7 @@ ASKED = r"""
 Write a kernel for $dV = P^\top dO$ that recomputes $P_{ij} = e^{S_{ij} - L_i}$ with $S = QK^\top \cdot$ `scale`. With
 40 queries, 20 keys and `BLOCK` = 16, two programs each walk over three blocks of queries. A program owns `BLOCK` keys
 and stores its rows of $dV$ once; the grid is (⌈n_k / BLOCK⌉,). Q and dO are [n_q, D], K and dV are [n_k, D], L is
-[n_q]: float32, contiguous, in row order. $L$ is a natural logarithm. D, the length of a row, is a power of two; n_q
+[n_q]: float32, contiguous, in row order. $L$ is a natural logarithm. Here `D` is $d$, the length of a row, a power of two; n_q
 and n_k need not be multiples of `BLOCK`; `scale` is $1/\sqrt D$. Pass `input_precision="ieee"` to `tl.dot`. The check
 runs in Triton's interpreter, and watches that nothing beside the tensors is read or written.
 """

@@ -8,7 +8,7 @@ import torch
 from course_lib.exercises.base import Case, Exercise
 
 ASKED = r"""
-For one query and $N$ = 256 keys, rung 2 keeps 256 scores and 256 weights. Write it as a fused kernel would: read key
+For one query and $N$ = 256 keys, plain Python keeps 256 scores and 256 weights. Write it as a fused kernel would: read key
 0, value 0, key 1, value 1, and so on, each number once, and keep only a maximum, a sum and one row of output. `q` is a
 list of $d$ floats, `k` a list of $N$ rows of $d$, `v` a list of $N$ rows of $e$; $e$ may differ from $d$. Return
 $\text{softmax}(q K^\top / \sqrt{d})\, V$ as a list of $e$ floats. Plain Python only, and no list of scores. The check
