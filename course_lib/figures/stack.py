@@ -37,7 +37,7 @@ SOLVED = {  # by each rung, and what remains
     "PyTorch, GPU": ("132 SMs", "S and P in memory; launches"),
     "SDPA, GPU": ("S and P never stored", "one head cannot fill the GPU"),
     "Online": ("S and P never stored", "launches; one head cannot fill the GPU"),
-    "attention()": ("gradients, heads, causal, 16 bits", "the distance to the vendor's library"),
+    "attention()": ("gradients, heads, causal, 16 bits", "one head cannot fill the GPU"),
 }
 Points = tuple[list[float], list[float]]
 
