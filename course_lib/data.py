@@ -142,6 +142,17 @@ def gpu(name: str) -> Gpu:
     return gpus()[checks.one_of("gpu", name, list(gpus()))]
 
 
+@functools.cache
+def links() -> dict[str, float]:
+    """Bytes a second that a GPU sends over a link, in one direction, by the link's name, in the order of ``data/links.csv``."""
+    return {row["name"]: row["gb_per_s"] * 1e9 for row in read_table(DATA / "links.csv", key="name")}
+
+
+def link(name: str) -> float:
+    """Bytes a second of one link, in one direction; raises ValueError listing the names for one that is not in the table."""
+    return links()[checks.one_of("link", name, list(links()))]
+
+
 def reported(name: str) -> list[dict[str, Any]]:
     """The rows of ``data/reported/<name>.csv``: what a source reports, with the source's key in column ``source``."""
     return _reported(checks.one_of("name", name, sorted(path.stem for path in (DATA / "reported").glob("*.csv"))))

@@ -98,6 +98,7 @@ def test_every_gpu_that_the_course_names_is_there() -> None:
             ValueError,
             "column is 'fast'; choose one of 'n', 'd', 'standard'",
         ),
+        (lambda: data.link("USB"), ValueError, "link is 'USB'; choose one of 'NVLink 3', 'NVLink 4'"),
         (lambda: claims.verdict("C99", ("x", True)), ValueError, "claim is 'C99'; data/claims.csv has C1"),
         (lambda: claims.verdict("C1"), ValueError, "no findings for C1"),
         (lambda: cost.compulsory_traffic(8, 8).times(-1), ValueError, "count is -1"),

@@ -8,9 +8,19 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from course_lib import data, figures
-from course_lib.figures import backward, loop_orders, matmul_pictures, one_head, records, stack, wrong_kernel
-from course_lib.model import cost, reference, registers
+from course_lib import figures
+from course_lib.figures import (
+    backward,
+    loop_orders,
+    many_gpus,
+    matmul_pictures,
+    one_head,
+    records,
+    ring_claims,
+    stack,
+    wrong_kernel,
+)
+from course_lib.model import cost, reference
 from course_lib.show.style import Picture
 
 WITHOUT_ARGUMENTS = str(inspect.Signature(return_annotation=Picture))
@@ -167,22 +177,37 @@ def test_the_state_after_all_scores_depends_on_no_order_and_no_block() -> None:
         figures.scores_in_order(Figure().subplots(), "random", 1)
 
 
-def test_programs_in_groups_read_fewer_strips_of_large_matrices() -> None:
-    assert matmul_pictures.by_columns(395) == (11, 3)
-    assert matmul_pictures.by_groups(395) == (3, 49)
+def test_programs_in_groups_read_fewer_strips() -> None:
+    assert matmul_pictures.by_columns(131) == (3, 4)
+    assert matmul_pictures.by_groups(131) == (3, 16)
     for order in (matmul_pictures.by_columns, matmul_pictures.by_groups):
         assert len({order(program) for program in range(matmul_pictures.TILES**2)}) == matmul_pictures.TILES**2
-    assert matmul_pictures.strips(matmul_pictures.by_columns) == (128, 4)
-    assert matmul_pictures.strips(matmul_pictures.by_groups) == (8, 50)
+    assert matmul_pictures.strips(matmul_pictures.by_columns) == (32, 5)
+    assert matmul_pictures.strips(matmul_pictures.by_groups) == (8, 17)
 
 
-def test_groups_gain_nothing_where_the_programs_cover_many_columns_as_it_is() -> None:
-    assert matmul_pictures.strips(matmul_pictures.by_columns, 32) == (32, 13)
-    assert matmul_pictures.strips(matmul_pictures.by_groups, 32) == (16, 32)
+def test_a_ring_hides_its_messages_where_the_inequality_says_and_a_simulated_one_as_the_formula_counts() -> None:
+    words = figures.hiding(Figure().subplots(), "H200", "NVLink 4", 4, "causal, zigzag")
+    assert words.startswith("H200, NVLink 4: from 1,099 tokens")
+    for order, busy in (("contiguous", 8 / 15), ("zigzag", 1.0)):
+        assert many_gpus.simulated(order, 8, 2**20, 8, "NVLink 4").busy == pytest.approx(busy, rel=1e-3)
+    assert many_gpus.kernel_rate(3000) == many_gpus.kernel_rates()[2048]
+    assert many_gpus.kernel_rate(16) == many_gpus.kernel_rates()[512]
+    axes = Figure().subplots(1, 2)
+    assert "InfiniBand NDR, zigzag: 8 GPUs 100%, 64 GPUs 100%, 512 GPUs 36%" in figures.busy_gpus(
+        axes, 2**20, 8, "forward"
+    )
 
 
-def test_an_h200_runs_as_many_programs_with_tiles_of_128_as_the_picture_fills() -> None:
-    fit = registers.resident_programs(
-        128, 164, 49_152, data.gpu("H200").shared_kib_per_sm
-    )  # as lecture 03's compiler says
-    assert min(fit.values()) * data.gpu("H200").sms == matmul_pictures.AT_ONCE
+def test_what_sources_say_of_rings_is_judged_by_counts() -> None:
+    found = {
+        name: [supports for _, supports in getattr(ring_claims, name)()]
+        for name in ("zigzag_is_balanced", "blocks_hide", "striped_gain", "ulysses_volume", "errors_by_ranks")
+    }
+    assert found == {
+        "zigzag_is_balanced": [True],
+        "blocks_hide": [True, False, False],
+        "striped_gain": [True],
+        "ulysses_volume": [True, False, False],
+        "errors_by_ranks": [False, True],
+    }

@@ -23,11 +23,13 @@ from course_lib.figures import (
     formats,
     loop_orders,
     low_precision,
+    many_gpus,
     matmul_pictures,
     softmax_pictures,
     stack,
 )
-from course_lib.model import cost, pipeline, roofline
+from course_lib.model import cost, pipeline, ring_timeline, roofline
+from course_lib.model import parallel as count
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -119,6 +121,9 @@ SCOPE = {
     "climb": climb_records,
     "tiles": climb.tiles,
     "stack": stack,
+    "count": count,
+    "many_gpus": many_gpus,
+    "ring_timeline": ring_timeline,
 }
 
 

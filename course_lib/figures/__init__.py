@@ -20,6 +20,7 @@ from course_lib.figures.formats import (
 from course_lib.figures.lab_notes import clocks, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
+from course_lib.figures.many_gpus import busy_gpus, hiding, ring_clock, ring_or_ulysses
 from course_lib.figures.matmul_pictures import load_widths, matmul_speed, program_order, tile_homes, tile_on_roofline
 from course_lib.figures.memory_pictures import attention_roofline, score_size, tiles_of_a_step, two_memories
 from course_lib.figures.one_head import (
@@ -33,12 +34,22 @@ from course_lib.figures.one_head import (
     query_blocks_compiled,
     running_state,
 )
+from course_lib.figures.ring_claims import (
+    blocks_hide,
+    errors_by_ranks,
+    orders_counted,
+    striped_gain,
+    ulysses_volume,
+    zigzag_is_balanced,
+)
 from course_lib.figures.softmax_pictures import first_grid, moving_ruler, saved_pass, scores_in_order, softmax_passes
 from course_lib.figures.wrong_kernel import growth, lite_errors, stacked_weights, usual_test
 
 __all__ = [
     "attention_roofline",
+    "blocks_hide",
     "blocks_that_fit",
+    "busy_gpus",
     "by_format",
     "bytes_by_level",
     "bytes_moved",
@@ -48,12 +59,14 @@ __all__ = [
     "error_is_0_002",
     "error_over_time",
     "errors_by_length",
+    "errors_by_ranks",
     "first_grid",
     "four_counts",
     "fp16_or_bf16",
     "gains_by_heads",
     "growth",
     "heads_time",
+    "hiding",
     "idle_sms",
     "largest_steps",
     "launches",
@@ -65,6 +78,7 @@ __all__ = [
     "moving_ruler",
     "number_lines",
     "one_head_speed",
+    "orders_counted",
     "pair_cycles",
     "pipelining",
     "program_order",
@@ -73,6 +87,8 @@ __all__ = [
     "query_blocks_compiled",
     "registers_and_shared_memory",
     "registers_are_faster",
+    "ring_clock",
+    "ring_or_ulysses",
     "running_state",
     "saved_pass",
     "score_size",
@@ -86,10 +102,13 @@ __all__ = [
     "stacked_weights",
     "stage_errors",
     "standard_kernels",
+    "striped_gain",
     "tile_homes",
     "tile_on_roofline",
     "tiles_of_a_step",
     "two_memories",
+    "ulysses_volume",
     "usual_test",
     "warehouse",
+    "zigzag_is_balanced",
 ]

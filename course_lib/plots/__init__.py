@@ -12,10 +12,12 @@ from course_lib.plots.formats import neighbours, relative_steps, stage_lines
 from course_lib.plots.ladder import ladder_lines
 from course_lib.plots.low_precision import butterfly, error_ranges, kept, row_bars, share_bars, ways
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
+from course_lib.plots.parallel import RANKS, ring_step
 from course_lib.plots.softmax import key_blocks, online_step
 from course_lib.plots.speed import curves, grouped_bars, lines, timeline
 
 __all__ = [
+    "RANKS",
     "butterfly",
     "curves",
     "error_ranges",
@@ -30,6 +32,7 @@ __all__ = [
     "neighbours",
     "online_step",
     "relative_steps",
+    "ring_step",
     "roofline",
     "row_bars",
     "score_size",

@@ -1,0 +1,49 @@
+"""Attention on several ranks: one step of a ring."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from course_lib import checks
+from course_lib.model import parallel
+from course_lib.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW
+
+RANKS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW, GREY)  # the colour of each rank
+MOST_TOKENS = 64
+
+
+def ring_step(axes: Sequence[Axes], order: str, ranks: int, length: int, step: int, causal: bool = True) -> None:
+    """Which of ``length`` queries meet which keys at a step of the ring, and how many pairs that is for each rank; on two axes.
+
+    Raises TypeError or ValueError for more ranks than there are colours, tokens than MOST_TOKENS, and a step that there is not.
+    """
+    checks.axes(axes, 2)
+    checks.whole("ranks", ranks, 1, len(RANKS))
+    checks.whole("length", length, 1, MOST_TOKENS)
+    checks.whole("step", step, 0, ranks - 1)
+    grid, bars = axes
+    owner = parallel.owners(order, ranks, length).tolist()
+    pairs = parallel.step_pairs(order, ranks, length, causal)
+    for i, mine in enumerate(owner):
+        for x, y in ((i, -1.1), (-1.1, i)):
+            grid.add_patch(Rectangle((x, y), 0.92, 0.92, fc=RANKS[mine]))
+        for j, theirs in enumerate(owner):
+            if causal and j > i:
+                grid.plot(j + 0.46, i + 0.46, ".", color="#BBBBBB", ms=2)
+                continue
+            when = (mine - theirs) % ranks
+            look = {"fc": RANKS[mine], "alpha": 1.0 if when == step else 0.25} if when <= step else {"fc": "white"}
+            grid.add_patch(Rectangle((j, i), 0.92, 0.92, ec="#BBBBBB", lw=0.5, **look))
+    grid.set(
+        xlim=(-1.2, length), ylim=(length, -1.2), aspect="equal", xlabel="keys", ylabel="queries", xticks=[], yticks=[]
+    )
+    grid.grid(False)
+    busiest = max(pairs[step])
+    for rank, count in enumerate(pairs[step]):
+        bars.barh(rank, count, color=RANKS[rank])
+        bars.barh(rank, busiest - count, left=count, fc="none", ec=RANKS[rank], ls="--")
+    bars.set(xlabel="pairs at this step; dashed: waiting", yticks=range(ranks))
+    bars.set_yticklabels([f"Q{rank} meets K{(rank - step) % ranks}" for rank in range(ranks)])
+    bars.invert_yaxis()
+    bars.grid(False, axis="y")

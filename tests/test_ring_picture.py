@@ -1,0 +1,59 @@
+"""The ring of ranks as a picture: in the page it counts as the library does; and what it may be drawn with."""
+
+import re
+
+import pytest
+from matplotlib.figure import Figure
+
+from course_lib import plots
+from course_lib.model import parallel
+from course_lib.widgets.ring import LENGTH, RANKS, RingSteps
+
+
+def counted(page) -> list[int]:
+    labels = [row.get_attribute("aria-label") for row in page.locator("[data-rank]").all()]
+    return [int(re.search(r"(\d+) pairs", label).group(1)) for label in labels]
+
+
+@pytest.mark.browser
+def test_the_ring_counts_as_the_library_does(show) -> None:
+    page = show(RingSteps())
+    for order in parallel.ORDERS:
+        page.get_by_label("order", exact=True).select_option(order)
+        for ranks in RANKS:
+            page.get_by_label("ranks", exact=True).select_option(str(ranks))
+            for mask in ("none", "causal"):
+                page.get_by_label("mask", exact=True).select_option(mask)
+                for step, pairs in enumerate(parallel.step_pairs(order, ranks, LENGTH, mask == "causal")):
+                    assert page.locator(".where").inner_text() == f"step {step + 1} of {ranks}"
+                    assert counted(page) == pairs, (order, ranks, mask, step)
+                    assert page.locator('[data-strong="true"]').count() == sum(pairs)
+                    page.get_by_role("button", name="the next step").click()
+                share = parallel.efficiency(order, ranks, LENGTH, mask == "causal")
+                assert f"worked {100 * share:.0f} % of the time" in page.locator(".formula").inner_text()
+    assert page.locator(".course-clickable").bounding_box()["height"] <= 720
+
+
+@pytest.mark.browser
+def test_the_ring_answers_to_keys_and_shows_one_rank_alone(show) -> None:
+    page = show(RingSteps("zigzag", 2))
+    page.locator('[data-rank="0"]').focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".where").inner_text() == "step 2 of 2"
+    for key in ("ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    assert page.locator('[data-rank="1"]').get_attribute("aria-pressed") == "true"
+    page.keyboard.press("ArrowLeft")
+    assert page.locator(".where").inner_text() == "step 1 of 2"
+
+
+def test_what_cannot_be_drawn_is_refused() -> None:
+    for make, message in (
+        (lambda: RingSteps("ring"), "order is 'ring'; choose one of 'contiguous'"),
+        (lambda: RingSteps(ranks=3), "ranks is 3; choose one of 2, 4, 8"),
+        (lambda: plots.ring_step([Figure().subplots()] * 2, "zigzag", 9, 16, 0), "ranks is 9"),
+        (lambda: plots.ring_step([Figure().subplots()] * 2, "zigzag", 4, 65, 0), "length is 65"),
+        (lambda: plots.ring_step([Figure().subplots()] * 2, "zigzag", 4, 16, 4), "step is 4"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
