@@ -24,7 +24,7 @@ Here is one tile of C, of two rows and three columns; `C.data.shape` is (m, n):
 ```python
 with memory.scope("tile"):  # what comes to SRAM in this block leaves it at its end
     a, b = memory.load(A[0:2, :]), memory.load(B[:, 0:3])
-    c = memory.tile("C_ij", memory.matmul(a, b))  # what was computed needs a place in SRAM, too
+    c = memory.tile("C_ij", memory.matmul(a, b))  # a computed tile needs a place, too
     memory.store(C[0:2, 0:3], c)
 ```
 
