@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from course_lib import data
-from course_lib.recordings import records
+from course_lib.recordings import decoding, records
 
 
 def test_a_record_says_when_where_how_and_reads_back(tmp_path, monkeypatch) -> None:
@@ -65,3 +65,12 @@ def test_recordings_on_this_device_were_made_from_a_known_commit() -> None:
         provenance = data.measured(path.parent.name, path.stem).provenance
         assert provenance["commit"] != "unknown", path.name
         assert provenance["command"].startswith(("python -m course_lib.recordings", "make ")), path.name
+
+
+@pytest.mark.kernel
+def test_the_recording_of_decoding_runs_in_small() -> None:
+    rows = data.check_rows(decoding.decoding_speed(small=True))
+    assert [row["algorithm"] for row in rows] == [
+        "decode()", "decode(), unsplit", "attention()", "SDPA", "decode(), pages of 16", "decode(), pages of 256"
+    ]  # fmt: skip
+    assert {(row["batch"], row["n"], row["kv_bytes"]) for row in rows} == {(1, 40, 2 * 40 * 8 * 128 * 2)}

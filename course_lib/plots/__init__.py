@@ -12,6 +12,7 @@ from course_lib.plots.formats import neighbours, relative_steps, stage_lines
 from course_lib.plots.ladder import ladder_lines
 from course_lib.plots.low_precision import butterfly, error_ranges, kept, row_bars, share_bars, ways
 from course_lib.plots.matrices import heatmap, matrix_shapes, warp_split
+from course_lib.plots.pages import page_pool
 from course_lib.plots.parallel import RANKS, ring_step
 from course_lib.plots.softmax import key_blocks, online_step
 from course_lib.plots.speed import curves, grouped_bars, lines, timeline
@@ -31,6 +32,7 @@ __all__ = [
     "memory_levels",
     "neighbours",
     "online_step",
+    "page_pool",
     "relative_steps",
     "ring_step",
     "roofline",

@@ -22,7 +22,7 @@ PARTS = {  # part -> number of its first lecture
     "V  Beyond one GPU": 13,
     "Appendices": 15,
 }
-TO_COME = {8: "Decoding", 14: "A GPT of your own"}
+TO_COME = {14: "A GPT of your own"}
 _COLOURS = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE, style.RED, style.GREY)
 _LEFT, _WIDE, _STEP, _TALL, _ROW = 3.1, 3.6, 3.95, 0.95, 1.25
 

@@ -6,7 +6,17 @@ python -m course_lib.recordings [name …]
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.recordings import beside_peers, formats, hopper, host, kernels, ladder, low_precision, training
+from course_lib.recordings import (
+    beside_peers,
+    decoding,
+    formats,
+    hopper,
+    host,
+    kernels,
+    ladder,
+    low_precision,
+    training,
+)
 
 RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "softmax_passes": kernels.softmax_passes,
@@ -30,6 +40,7 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "eight_bit_counters": low_precision.eight_bit_counters,
     "attention_host": host.attention_host,
     "attention_beside_peers": beside_peers.attention_beside_peers,
+    "decoding_speed": decoding.decoding_speed,
     "full_stack": ladder.full_stack,
 }
 WITHOUT_GPU = ("full_stack",)  # measured on machines without one, too

@@ -1,0 +1,91 @@
+"""The KV cache: it decodes what causal attention says, in one piece or in pages, and gives pages back."""
+
+import pytest
+import torch
+
+from course_lib import runtime
+from course_lib.kernels.kv_cache import KVCache
+from course_lib.model import reference
+
+DEVICE = runtime.device()
+SIZES = {"batch": 2, "heads_k": 2, "d": 16, "room": 40, "device": DEVICE}
+
+
+def tokens(n: int, batch: int = 2) -> tuple[torch.Tensor, ...]:
+    shapes = ((batch, 4, n, 16), (batch, 2, n, 16), (batch, 2, n, 16))
+    return tuple(torch.randn(shape, device=DEVICE) for shape in shapes)
+
+
+def last(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """The attention of the last query of q [4, n, 16] over all of k, v [2, n, 16], in float64."""
+    heads = [reference.attention(q[h, -1:], k[h // 2], v[h // 2]) for h in range(4)]
+    return torch.stack(heads).to(q.device)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("page", [None, 16])
+def test_token_by_token_it_is_causal_attention(page) -> None:
+    q, k, v = tokens(20)
+    cache = KVCache(**SIZES, page=page)
+    cache.k.fill_(torch.nan)
+    cache.v.fill_(torch.nan)
+    cache.append(k[:, :, :17], v[:, :, :17], counts=[17, 5])  # prompts of different lengths
+    for step in range(3):
+        at = [17 + step, 5 + step]
+        new = [torch.stack([x[b, :, at[b] : at[b] + 1] for b in range(2)]) for x in (q, k, v)]
+        cache.append(*new[1:])
+        o = cache.attend(new[0], splits=2)
+        for b in range(2):
+            seen = slice(0, at[b] + 1)
+            torch.testing.assert_close(
+                o[b].double(), last(q[b, :, seen], k[b, :, seen], v[b, :, seen]), atol=1e-5, rtol=1e-4
+            )
+    assert cache.lengths.tolist() == [20, 8]
+
+
+@pytest.mark.kernel
+def test_pages_are_taken_as_they_are_needed_and_given_back() -> None:
+    _, k, v = tokens(20)
+    cache = KVCache(**SIZES, page=16, pages=3)
+    cache.append(k, v, counts=[16, 3])
+    assert cache.block_table.tolist() == [[0, -1, -1], [1, -1, -1]]
+    cache.append(k[:, :, :1], v[:, :, :1])
+    assert cache.block_table.tolist() == [[0, 2, -1], [1, -1, -1]]
+    before = cache.k.clone()
+    with pytest.raises(ValueError, match="1 new pages are needed and 0 are free; clear a sequence first"):
+        cache.append(k, v, counts=[0, 13])
+    assert torch.equal(cache.k, before)
+    assert cache.lengths.tolist() == [17, 4]
+    cache.clear(0)
+    cache.append(k, v, counts=[0, 13])
+    assert cache.block_table.tolist() == [[-1, -1, -1], [1, 0, -1]]
+    assert cache.lengths.tolist() == [0, 17]
+    cache.append(k[:, :, :0], v[:, :, :0])
+    assert cache.lengths.tolist() == [0, 17]
+
+
+_, K, V = tokens(20)
+BAD = [
+    (lambda c: c.append(K[:1], V[:1]), ValueError, r"k has shape \[1, 2, 20, 16\]; pass \[2, 2, new tokens, 16\]"),
+    (lambda c: c.append(K, V[:, :, :3]), ValueError, r"k has shape .* but v has \[2, 2, 3, 16\]"),
+    (lambda c: c.append(K.half(), V), TypeError, "k is torch.float16 but the cache is torch.float32"),
+    (lambda c: c.append(K, V, counts=[1]), ValueError, "counts has 1 numbers; pass 2"),
+    (lambda c: c.append(K, V, counts=[1, 21]), ValueError, r"counts\[1\] is 21; pass a whole number from 0 to 20"),
+    (
+        lambda c: (c.append(K, V), c.append(K, V), c.append(K, V, counts=[0, 1])),
+        ValueError,
+        "sequence 1 has 40 tokens and 1 are to come; the cache has room for 40",
+    ),
+    (lambda c: c.clear(2), ValueError, "b is 2; pass a whole number from 0 to 1"),
+    (lambda c: KVCache(**SIZES, page=24), ValueError, "page is 24; pass a power of two, 16 or larger"),
+    (lambda c: KVCache(**SIZES, page=8), ValueError, "page is 8"),
+    (lambda c: KVCache(**SIZES, pages=8), ValueError, "pages is 8, but page is None"),
+    (lambda c: KVCache(**SIZES | {"batch": 0}), ValueError, "batch is 0"),
+    (lambda c: KVCache(**SIZES, dtype=torch.int32), ValueError, "dtype is torch.int32"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), BAD)
+def test_what_is_refused(call, error, message) -> None:
+    with pytest.raises(error, match=message):
+        call(KVCache(**SIZES))
