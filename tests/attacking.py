@@ -1,4 +1,4 @@
-"""A grading to be attacked: the ways that this machine has, and what they leave behind."""
+"""A grading to be attacked: the ways that this machine has, and what they leave behind; and the students' copy."""
 
 import contextlib
 import functools
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.exercises import landlock, sandbox
+from course_lib.exercises import bundle, landlock, sandbox
 
 RIGHT = "def phase_of(n, buffers):\n    r = n // buffers\n    return n % buffers, r % 2, 1 - r % 2\n"
 
@@ -62,3 +62,12 @@ def place() -> Iterator[Path]:
     folder.chmod(0o711)
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def copy(tmp_path_factory) -> Path:
+    """The students' copy."""
+    folder = tmp_path_factory.mktemp("students") / "copy"
+    count = bundle.write_bundle(folder)
+    assert len([p for p in folder.rglob("*") if p.is_file()]) == count
+    return folder

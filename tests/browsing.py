@@ -24,19 +24,29 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 FLAGS += ["--disable-component-update", "--disable-sync"]
 
 
+_open: list[Any] = []  # the engine and its Chromium, while one browser test follows another
+
+
 @pytest.fixture(scope="module")
-def browser() -> Iterator:
-    """Chromium. While Playwright runs, its thread has an event loop, in which no kernel of nbval can be asked: so not for longer."""
+def browser() -> Any:
+    """Chromium. conftest ends it behind the last browser test: while Playwright runs, no notebook can be executed in its thread."""
     playwright = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         message = "no Chromium found: install Debian's package `chromium`"
         if os.environ.get("COURSE_REQUIRE_BROWSER") == "1":
             pytest.fail(message)
         pytest.skip(message)
-    with playwright.sync_playwright() as engine:
-        chromium = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
+    if not _open:
+        _open.append(playwright.sync_playwright().start())
+        _open.append(_open[0].chromium.launch(executable_path=CHROMIUM, args=FLAGS))
+    return _open[1]
+
+
+def close_browser() -> None:
+    """End Chromium and Playwright, if they run."""
+    while _open:
+        last = _open.pop()
+        last.stop() if hasattr(last, "stop") else last.close()
 
 
 def free_port() -> int:

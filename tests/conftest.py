@@ -18,8 +18,8 @@ settings.register_profile("course", deadline=None)  # a busy machine is slow, no
 settings.load_profile("course")
 
 if importlib.util.find_spec("nbformat"):  # a GPU server with torch and triton alone runs the kernels' tests
-    from attacking import place, way  # noqa: F401 - the fixtures of the grader's tests
-    from browsing import browser, lab, open_file, show  # noqa: F401 - the fixtures of the browser tests
+    from attacking import copy, place, way  # noqa: F401 - the fixtures of the grader's tests
+    from browsing import browser, close_browser, lab, open_file, show  # noqa: F401 - the fixtures of the browser tests
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +29,13 @@ def seeded() -> Iterator[None]:
     yield
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    yield
+    if item.get_closest_marker("browser") and not (nextitem and nextitem.get_closest_marker("browser")):
+        close_browser()
 
 
 def explorers_of(cell: pytest.Item) -> Iterator[pytest.Item]:
@@ -50,8 +57,8 @@ def explorers_of(cell: pytest.Item) -> Iterator[pytest.Item]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What stays together on one worker, and what is skipped where there is no Triton, unless that has to be a failure.
 
-    The browser tests share servers, for whose waits the other worker computes; the answers to an exercise share what has become of the
-    known-wrong ones.
+    The browser tests share servers, for whose waits the other worker computes; others the students' copy; the answers to an exercise
+    what has become of the known-wrong ones.
     COURSE_REQUIRE_GPU=1 (`make test-gpu`) wants GPU mode; COURSE_REQUIRE_KERNELS=1 (`.ci/run`) wants any with kernels.
     """
     for lecture, cells in itertools.groupby(items[:], lambda item: item.parent):
@@ -62,6 +69,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.xdist_group("browser"))
+        elif "copy" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("copy"))
         elif exercise := getattr(item, "callspec", SimpleNamespace(params={})).params.get("exercise"):
             item.add_marker(pytest.mark.xdist_group(exercise.name))
     mode = runtime.mode()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from course_lib import figures
+from course_lib import data, figures
 from course_lib.figures import (
     backward,
     loop_orders,
@@ -20,7 +20,7 @@ from course_lib.figures import (
     stack,
     wrong_kernel,
 )
-from course_lib.model import cost, reference
+from course_lib.model import cost, reference, registers
 from course_lib.show.style import Picture
 
 WITHOUT_ARGUMENTS = str(inspect.Signature(return_annotation=Picture))
@@ -177,13 +177,24 @@ def test_the_state_after_all_scores_depends_on_no_order_and_no_block() -> None:
         figures.scores_in_order(Figure().subplots(), "random", 1)
 
 
-def test_programs_in_groups_read_fewer_strips() -> None:
-    assert matmul_pictures.by_columns(131) == (3, 4)
-    assert matmul_pictures.by_groups(131) == (3, 16)
+def test_programs_in_groups_read_fewer_strips_of_large_matrices() -> None:
+    assert matmul_pictures.by_columns(395) == (11, 3)
+    assert matmul_pictures.by_groups(395) == (3, 49)
     for order in (matmul_pictures.by_columns, matmul_pictures.by_groups):
         assert len({order(program) for program in range(matmul_pictures.TILES**2)}) == matmul_pictures.TILES**2
-    assert matmul_pictures.strips(matmul_pictures.by_columns) == (32, 5)
-    assert matmul_pictures.strips(matmul_pictures.by_groups) == (8, 17)
+    assert matmul_pictures.strips(matmul_pictures.by_columns) == (128, 4)
+    assert matmul_pictures.strips(matmul_pictures.by_groups) == (8, 50)
+
+
+def test_groups_gain_nothing_where_the_programs_cover_many_columns_as_it_is() -> None:
+    assert matmul_pictures.strips(matmul_pictures.by_columns, 32) == (32, 13)
+    assert matmul_pictures.strips(matmul_pictures.by_groups, 32) == (16, 32)
+
+
+def test_an_h200_runs_as_many_programs_with_tiles_of_128_as_the_picture_fills() -> None:
+    # registers and bytes as lecture 03's compiler says
+    fit = registers.resident_programs(128, 164, 49_152, data.gpu("H200").shared_kib_per_sm)
+    assert min(fit.values()) * data.gpu("H200").sms == matmul_pictures.AT_ONCE
 
 
 def test_a_ring_hides_its_messages_where_the_inequality_says_and_a_simulated_one_as_the_formula_counts() -> None:

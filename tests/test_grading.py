@@ -106,15 +106,6 @@ def test_no_folder_no_notebooks(tmp_path, make) -> None:
         grading.grade(make(tmp_path))
 
 
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory):
-    """The students' copy."""
-    folder = tmp_path_factory.mktemp("students") / "copy"
-    count = write_bundle(folder)
-    assert len([p for p in folder.rglob("*") if p.is_file()]) == count
-    return folder
-
-
 def said_in(folder, *command) -> str:
     environment = os.environ | {"PYTHONPATH": str(folder), "COURSE_PROGRESS": os.devnull}
     done = subprocess.run(

@@ -13,7 +13,6 @@ import pytest
 from ipykernel.ipkernel import IPythonKernel
 from jupyter_client.kernelspec import KernelSpecManager
 
-from course_lib.exercises.bundle import write_bundle
 from course_lib.publish import notebooks, working_copy
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -231,15 +230,13 @@ def test_a_student_of_the_hub_gets_the_same_copy(course, tmp_path) -> None:
     assert [p.name for p in hers.parent.glob("*.new*")] == ["05_flash_online.new.ipynb"]
 
 
-def test_what_is_handed_out_holds_no_notes_no_answers_no_guide_and_no_dangling_link(tmp_path) -> None:
-    folder = tmp_path / "copy"
-    write_bundle(folder)
-    for file in folder.rglob("*"):
+def test_what_is_handed_out_holds_no_notes_no_answers_no_guide_and_no_dangling_link(copy) -> None:
+    for file in copy.rglob("*"):
         if file.suffix in (".md", ".ipynb"):
             text = file.read_text(encoding="utf-8")
             assert NOTES not in text, file
             assert not ANSWERS.search(text), file
             links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text) if file.suffix == ".md" else []
             assert [link for link in links if not (file.parent / link).exists()] == [], file
-    assert not (folder / "docs" / "teaching.md").exists()
-    assert "## For a class" not in (folder / "README.md").read_text()
+    assert not (copy / "docs" / "teaching.md").exists()
+    assert "## For a class" not in (copy / "README.md").read_text()

@@ -14,8 +14,9 @@ from course_lib.show import style
 from course_lib.show.tables import Table
 
 N = 4096  # of the recorded matmuls
-GROUP, TILES = 8, 32  # rows of tiles in a group; tiles along a side of C, 4,096 / 128
-AT_ONCE = 132  # programs, if each SM of an H200 runs one
+OTHERS = (16, 32, 64, 128, 256, 512)  # tiles that the roofline shows faintly beside the chosen one
+GROUP, TILES = 8, 128  # rows of tiles in a group; tiles along a side of C, 16,384 / 128
+AT_ONCE = 3 * 132  # programs that an H200 runs at once: three with tiles of 128 fit on an SM
 
 
 class Timed(NamedTuple):
@@ -33,16 +34,6 @@ class Widths(NamedTuple):
     row_stride: int
     forward_seconds: float
     forward_tflops: float
-
-
-class Climbed(NamedTuple):
-    """A version of lecture 11's climb at one shape."""
-
-    algorithm: str
-    d: int
-    causal: bool
-    n: int
-    tflops: float
 
 
 def measured() -> dict[int, float]:
@@ -65,18 +56,20 @@ def tile_homes() -> style.Picture:
     return style.picture(
         _homes,
         size=(9.5, 5.2),
-        alt="three squares, A left of C and B above it: a strip of A, a strip of B and a tile of C, coloured by their memory",
+        alt="three squares, A left of C and B above it: a strip of A, a strip of B and a tile of C, filled with the colour of their memory",
     )
 
 
 def _homes(ax: Axes) -> None:
-    hbm, shared, registers = PALE["grey"], style.SKY, style.ORANGE
+    hbm, shared, registers = PALE["grey"], PALE["green"], PALE["red"]
     side, t, step = 4.0, 1.0, 2  # of a matrix, of a tile; the term that is on the chip
     places = {"A": (0.0, 0.0), "B": (side + 0.5, side + 0.5), "C": (side + 0.5, 0.0)}
     row, column = 1.0, 2.0  # of the tile, from the lower left of C
     for name, (x, y) in places.items():
-        ax.add_patch(Rectangle((x, y), side, side, fc="white", ec="#777777", lw=1.2))
-        ax.text(x + 0.18, y + side - 0.18, name, fontsize=17, ha="left", va="top")
+        ax.add_patch(Rectangle((x, y), side, side, fc="white", ec=style.shade(name), lw=2))
+        ax.text(
+            x + 0.18, y + side - 0.18, name, fontsize=19, ha="left", va="top", color=style.shade(name), weight="bold"
+        )
     for k in range(4):
         on_chip = k == step
         for x, y in ((k * t, row), (places["B"][0] + column, places["B"][1] + (3 - k) * t)):
@@ -105,28 +98,35 @@ def tile_on_roofline(ax: Axes, tile: int, n: int, dtype: str, gpu: str) -> str:
     """The matmul of n × n matrices in square tiles as a mark on the roofline of a GPU; in words: bytes, time, its bound."""
     chip, flops = data.gpu(gpu), 2 * n**3
     moved = cost.tiled_matmul_traffic(n, n, n, tile, tile, dtype)
+    for other in OTHERS:
+        x = intensity(other, n, dtype)
+        y = roofline.attainable(chip, x, dtype) / 1e12
+        ax.plot([x], [y], "o", mfc="white", mec=style.GREY, ms=7, mew=1.2, zorder=1.9 if other == tile else 3)
+        ax.annotate(
+            str(other), (x, y), xytext=(0, -8), textcoords="offset points", va="top", fontsize=10.5, color="#777777"
+        )
     plots.roofline(ax, chip, dtype, {"tiled": roofline.intensity(flops, moved)})
     time = roofline.time_on(chip, flops, moved, dtype)
     return f"{style.bytes_text(moved.total_bytes)} moved, {style.seconds_text(time.seconds)}, bound by {time.bound}"
 
 
-Order = Callable[[int], tuple[int, int]]  # the number of a program -> the row and the column of its tile
+Order = Callable[[int, int], tuple[int, int]]  # a program, tiles along a side of C -> row and column of its tile
 
 
-def by_columns(program: int) -> tuple[int, int]:
+def by_columns(program: int, tiles: int = TILES) -> tuple[int, int]:
     """Our kernel's order: down one column of tiles after the other."""
-    return program % TILES, program // TILES
+    return program % tiles, program // tiles
 
 
-def by_groups(program: int) -> tuple[int, int]:
+def by_groups(program: int, tiles: int = TILES) -> tuple[int, int]:
     """Columns of eight tiles each, in groups of eight rows."""
-    group, inside = divmod(program, GROUP * TILES)
+    group, inside = divmod(program, GROUP * tiles)
     return group * GROUP + inside % GROUP, inside // GROUP
 
 
-def strips(order: Order, programs: int = AT_ONCE) -> tuple[int, int]:
-    """How many strips of A and of B the first programs need."""
-    at = [order(program) for program in range(programs)]
+def strips(order: Order, tiles: int = TILES) -> tuple[int, int]:
+    """How many strips of A and of B the programs need that run first."""
+    at = [order(program, tiles) for program in range(AT_ONCE)]
     return len({row for row, _ in at}), len({column for _, column in at})
 
 
@@ -135,33 +135,28 @@ def program_order() -> style.Picture:
     return style.picture(
         _orders,
         axes=(1, 2),
-        size=(10.5, 4.5),
+        size=(10.5, 4.4),
         alt="the tiles of C as a grid, twice; those that run first are filled, and the strips of A and B that they read are marked",
     )
 
 
 def _orders(axes: Sequence[Axes]) -> None:
+    edge, gap = 8, 2  # of the marks beside C, in tiles
     for ax, title, order in ((axes[0], "Down the columns", by_columns), (axes[1], "In groups of 8 rows", by_groups)):
         a, b = strips(order)
+        at = [order(program, TILES) for program in range(AT_ONCE)]
         ax.add_patch(Rectangle((0, 0), TILES, TILES, fc="white", ec="#777777", lw=1))
-        for program in range(AT_ONCE):
-            row, column = order(program)
-            ax.add_patch(Rectangle((column, row), 0.9, 0.9, fc=style.ORANGE, antialiased=False))
-        for row in {order(program)[0] for program in range(AT_ONCE)}:
-            ax.add_patch(Rectangle((-2.6, row), 1.8, 0.8, fc=style.SKY, antialiased=False))
-        for column in {order(program)[1] for program in range(AT_ONCE)}:
-            ax.add_patch(Rectangle((column, -2.6), 0.8, 1.8, fc=style.BLUE, antialiased=False))
-        ax.text(-3.2, TILES / 2, f"{a} strips of A", rotation=90, ha="right", va="center", fontsize=11)
-        ax.text(TILES / 2, -3.2, f"{b} strips of B", ha="center", va="bottom", fontsize=11)
-        ax.text(
-            TILES * 0.62,
-            TILES * 0.62,
-            f"first {AT_ONCE}\nof {TILES**2:,} tiles of C",
-            ha="center",
-            va="center",
-            fontsize=11,
-        )
-        ax.set(xlim=(-5.5, TILES + 0.5), ylim=(TILES + 0.5, -5.5), aspect="equal")
+        for row, column in at:
+            ax.add_patch(Rectangle((column, row), 1, 1, fc=style.shade("C"), lw=0, antialiased=False))
+        for row in {row for row, _ in at}:
+            ax.add_patch(Rectangle((-edge - gap, row), edge, 1, fc=style.shade("A"), lw=0, antialiased=False))
+        for column in {column for _, column in at}:
+            ax.add_patch(Rectangle((column, -edge - gap), 1, edge, fc=style.shade("B"), lw=0, antialiased=False))
+        ax.text(-edge - 2 * gap, a / 2, f"{a} strips\nof A", ha="right", va="center", fontsize=11.5)
+        ax.text(0, -edge - 2 * gap, f"{b} strips of B", ha="left", va="bottom", fontsize=11.5)
+        words = f"black: the first {AT_ONCE}\nof {TILES**2:,} tiles of C"
+        ax.text(TILES * 0.55, TILES * 0.62, words, ha="center", va="center", fontsize=11.5)
+        ax.set(xlim=(-46, TILES + 2), ylim=(TILES + 2, -24), aspect="equal")
         ax.axis("off")
         ax.set_title(f"{title}: {a + b} strips", **HEAD)
 
@@ -179,17 +174,19 @@ def _speed(ax: Axes) -> None:
     ours, gpu = measured(), data.gpu("H200")
     ax.plot(list(ours), list(ours.values()), "o-", color=style.BLUE)
     bounds = {t: roofline.attainable(gpu, intensity(t), "fp16") / 1e12 for t in ours}
-    ax.plot(list(bounds), list(bounds.values()), "D", mfc="white", mec=style.BLACK, ms=9, mew=1.6)
+    ax.plot(list(bounds), list(bounds.values()), "D", mfc="none", mec=style.BLACK, ms=12, mew=1.6)
+    ax.text(115, 262, "model: every byte\ncomes from HBM", ha="right", va="center", fontsize=11.5)
     ax.axhline(library(), color=style.GREY, ls=":", lw=1.8)
     ax.text(15, library() + 15, f"cuBLAS, {library():.0f}", fontsize=12, color="#555555")
     for t, y in ours.items():
-        ax.annotate(f"{y:.0f}", (t, y), xytext=(0, 9), textcoords="offset points", ha="center", va="bottom",
+        at, side = ((-11, -9), "right") if t == 16 else ((0, 10), "center")  # beside the model's mark
+        ax.annotate(f"{y:.0f}", (t, y), xytext=at, textcoords="offset points", ha=side, va="bottom",
                     color=style.BLUE, weight="bold", fontsize=11.5)  # fmt: skip
     ax.set(xscale="log", xlim=(13, 310), ylim=(0, 860), xlabel="side of the tile", ylabel="TFLOP/s")
     ax.set_xticks(list(ours), [str(t) for t in ours])
     ax.minorticks_off()
     ax.set_title("Above the model from 32 to 128, then a collapse", **HEAD)
-    style.source_note(ax, f"{label('matmul_tiles')}   ◇ model: every byte comes from HBM")
+    style.source_note(ax, label("matmul_tiles"))
 
 
 def load_widths() -> Table:
@@ -214,14 +211,3 @@ def aligned(d: int) -> float:
     """How many times as fast a forward pass is whose rows begin at multiples of 16 bytes."""
     times = {run.row_stride: run.forward_seconds for run in rows(Widths, "load_widths") if run.d == d}
     return times[d + 1] / times[d]
-
-
-def hopper_over_unaligned() -> float:
-    """attention() at head size 128, aligned, over the portable kernel with rows of 129, in TFLOP/s; the formats differ."""
-    best = next(
-        run.tflops
-        for run in rows(Climbed, "forward_ladder")
-        if (run.algorithm, run.d, run.causal, run.n) == ("attention()", 128, False, 1024)
-    )
-    slow = next(run.forward_tflops for run in rows(Widths, "load_widths") if run.row_stride == 129)
-    return best / slow

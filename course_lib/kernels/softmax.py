@@ -69,9 +69,9 @@ def _average_kernel(x_ptr, v_ptr, o_ptr, n, x_stride, BLOCK: tl.constexpr):
         v = tl.load(v_ptr + cols, mask=cols < n, other=0.0).to(tl.float32)
         m_new = tl.maximum(m, tl.max(x, 0))
         p = tl.exp(x - _shift(m_new))
-        c = tl.exp(m - _shift(m_new))
-        l = l * c + tl.sum(p, 0)
-        o = o * c + tl.sum(p * v, 0)
+        factor = tl.exp(m - _shift(m_new))
+        l = l * factor + tl.sum(p, 0)
+        o = o * factor + tl.sum(p * v, 0)
         m = m_new
     tl.store(o_ptr + row, (o / tl.where(l == 0.0, 1.0, l)).to(o_ptr.dtype.element_ty))
 

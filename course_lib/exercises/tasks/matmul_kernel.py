@@ -13,8 +13,8 @@ ASKED = r"""
 Write a kernel for $C = AB$ with tiles of `BLOCK` × `BLOCK`: A is [M, K], B is [K, N], C is [M, N], all float32 and contiguous, all in row
 order. A program makes one tile of C; the grid is (⌈M / BLOCK⌉, ⌈N / BLOCK⌉). `BLOCK` is 16 or 32, and
 the sizes need not be multiples of it. Pass
-`input_precision="ieee"` to `tl.dot`: without it a GPU multiplies in TF32. The check runs in Triton's interpreter, and watches that
-nothing beside the matrices is read or written.
+`input_precision="ieee"` to `tl.dot`, as our kernel does: without it a GPU cuts the inputs short. The check runs in Triton's interpreter,
+and watches that nothing beside the matrices is read or written.
 """
 
 STUB = '''

@@ -16,15 +16,19 @@ block column of C. But k = 8 is short, as the head dimension of attention is. So
 `bm` rows of A, with all k columns, while the block columns of C pass.
 
 Write this loop. A [m, k], B [k, n] and C [m, n] lie in the HBM of `memory`, C is full of NaN. Load A once in all (2,048 bytes above),
-and B once for each strip of A, ⌈m / bm⌉ times; store C once and load nothing of it. The SRAM holds a strip [bm, k] of A, a strip
-[k, bn] of B and a tile [bm, bn] of C, and no byte more. `bm` and `bn` need not divide m and n; a slice ends with its matrix. Return
-nothing.
+and B once for each strip of A, ⌈m / bm⌉ times; store C once and load nothing of it. The SRAM has room for a strip [bm, k] of A, a strip
+[k, bn] of B and a tile [bm, bn] of C. `bm` and `bn` need not divide m and n; a slice ends with its matrix. Return nothing.
 
-You need `memory.load(A[rows, cols])`, which returns a tensor, `memory.matmul(a, b)`, and `memory.store(C[rows, cols], c)`; `rows` and
-`cols` are slices, and `C.data.shape` is (m, n). A computed tile has its place in SRAM after `memory.tile("C_ij", c)`. What comes to
-SRAM inside `with memory.scope("name"):` leaves it at the end of that block. Numbers that are not in the SRAM, those of `A.data` too,
-are NaN in the check. It reads off `memory` the bytes, whether each tile of C had its place when it was stored, and the operations of
-`memory.matmul`.
+Here is one tile of C, of two rows and three columns; `C.data.shape` is (m, n):
+
+```python
+with memory.scope("tile"):  # what comes to SRAM in this block leaves it at its end
+    a, b = memory.load(A[0:2, :]), memory.load(B[:, 0:3])
+    c = memory.tile("C_ij", memory.matmul(a, b))  # a computed tile needs a place, too
+    memory.store(C[0:2, 0:3], c)
+```
+
+Numbers that are not in SRAM are NaN in the check. It reads off `memory` the bytes, the place of each tile of C, and the operations.
 """
 
 STUB = '''
