@@ -12,8 +12,8 @@ def write_atomically(path: Path, content: str | bytes, mode: int | None = None) 
     """Write ``content`` (text as UTF-8) to a new file beside ``path``, on the disk, and then put that in its place.
 
     mode: the file's permissions, 0o600 say; None keeps those that ``path`` has, or gives a new file the usual ones. Where ``path`` is a
-    symbolic link, what it points to is replaced. Raises OSError where the folder is missing, full or not to be written; ``path`` is
-    then as it was. Raises ValueError for text that is not UTF-8's (half of a surrogate pair).
+    symbolic link, what it points to is replaced. Raises OSError, with the name, where the folder is missing, full or not to be written;
+    ``path`` is then as it was. Raises ValueError for text that is not UTF-8's (half of a surrogate pair).
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     target = Path(os.path.realpath(path))
@@ -30,17 +30,23 @@ def write_atomically(path: Path, content: str | bytes, mode: int | None = None) 
             file.flush()
             os.fsync(descriptor)
         os.replace(partial, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             partial.unlink()
+        if isinstance(error, OSError):
+            error.filename = str(path)
         raise
     _keep_name(target.parent)
 
 
-def copy_atomically(source: str | Path, target: str | Path) -> str | Path:
-    """Put a file's content in the place of ``target`` as ``write_atomically`` does; the ``copy_function`` of shutil.copytree."""
-    write_atomically(Path(target), Path(source).read_bytes())
-    return target
+def copy_atomically(source: Path, target: Path) -> None:
+    """Put a file's content in the place of ``target`` as ``write_atomically`` does; of a folder all that is in it, beside what is there."""
+    if source.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+        for path in sorted(source.iterdir()):
+            copy_atomically(path, target / path.name)
+    else:
+        write_atomically(target, source.read_bytes())
 
 
 def _keep_name(folder: Path) -> None:

@@ -78,8 +78,5 @@ def _write(folder: Path, name: str, rows: Sequence[Sequence[Any]]) -> Path:
     csv.writer(text).writerows([[cell(value) for value in row] for row in rows])
     names = (f"{name}{'' if n == 1 else f'-{n}'}.csv" for n in range(1, 1000))
     path = next(p for p in (folder / n for n in names) if not p.is_symlink() and (p.is_file() or not p.exists()))
-    try:
-        write_atomically(path, text.getvalue())
-    except OSError as error:
-        raise OSError(f"{path} cannot be written, and is as it was: {error}") from None
+    write_atomically(path, text.getvalue())
     return path

@@ -152,7 +152,7 @@ def write(site: Path = SITE) -> int:
         ]
         # Beside the folder that it builds in, myst-nb leaves one of its own.
         failed = build_main([*flags, str(sources), f"{folder}/book"])
-        shutil.copytree(f"{folder}/book", site, copy_function=copy_atomically, dirs_exist_ok=True)
+        copy_atomically(Path(folder) / "book", site)
         return failed
 
 
@@ -162,7 +162,11 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=SITE, help="the folder to write to (default: site)")
     site = parser.parse_args().out
-    failed = write(site)
+    try:
+        failed = write(site)
+    except OSError as error:  # a full disk: of the pages some are the old ones
+        print(error, file=sys.stderr)
+        return 1
     print("see the warnings above" if failed else f"open {site / 'index.html'}")
     return failed
 

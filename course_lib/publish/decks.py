@@ -136,7 +136,11 @@ def main() -> int:
     parser.add_argument("paths", nargs="*", type=Path, help="notebooks (default: all lectures)")
     parser.add_argument("--out", type=Path, default=book.SITE, help="the folder to write to (default: site)")
     options = parser.parse_args()
-    write(options.out, options.paths or notebooks.lectures())
+    try:
+        write(options.out, options.paths or notebooks.lectures())
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 1
     print(f"slides are in {options.out / 'slides'}")
     return 0
 

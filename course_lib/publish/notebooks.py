@@ -170,7 +170,11 @@ def main() -> int:
     arguments = parser.parse_args()
     for path in arguments.paths or lectures():
         print(f"{path.name} … ", end="", flush=True)
-        print("changed" if refresh(path, arguments.fresh) else "unchanged")
+        try:
+            print("changed" if refresh(path, arguments.fresh) else "unchanged")
+        except OSError as error:  # no such page, or a full disk
+            print(error, file=sys.stderr)
+            return 1
     return 0
 
 

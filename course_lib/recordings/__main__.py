@@ -1,6 +1,7 @@
 """python -m course_lib.recordings [name …]"""
 
 import argparse
+import json
 import sys
 
 from course_lib import runtime
@@ -25,7 +26,12 @@ def main() -> int:
         )
         return 1
     for name in names:
-        path = records.record(name, RECORDINGS[name](), command=f"python -m course_lib.recordings {name}")
+        rows = RECORDINGS[name]()
+        try:
+            path = records.record(name, rows, command=f"python -m course_lib.recordings {name}")
+        except OSError as error:  # a full disk: what took the GPU minutes is not lost
+            print(json.dumps(rows), error, sep="\n", file=sys.stderr)
+            return 1
         print(f"{name} -> {path.relative_to(path.parents[3])}")
     return 0
 

@@ -75,5 +75,5 @@ def copy_assets(folder: Path) -> None:
     for name in REVEAL:
         copy_atomically(MODULES / "reveal.js" / "dist" / name, folder / Path(name).name)
     mathjax, fonts = MODULES / "mathjax" / "es5", Path("output", "chtml", "fonts", "woff-v2")
-    shutil.copytree(mathjax / fonts, folder / "mathjax" / fonts, copy_function=copy_atomically, dirs_exist_ok=True)
+    copy_atomically(mathjax / fonts, folder / "mathjax" / fonts)
     copy_atomically(mathjax / "tex-chtml.js", folder / "mathjax" / "tex-chtml.js")
