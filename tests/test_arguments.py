@@ -160,8 +160,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "cost.flash_v2_traffic": (cost.flash_v2_traffic, {"n": 8, "d": 4, "causal": True, "lse": True} | BLOCKS),
     "cost.attention_flops": (cost.attention_flops, {"n": 8, "d": 4, "n_k": 8, "d_v": 4}),
-    "cost.standard_matmul_traffic": (cost.standard_matmul_traffic, {"m": 8, "n": 4, "k": 4, "dtype": "fp16"}),
-    "cost.tiled_matmul_traffic": (cost.tiled_matmul_traffic, {"m": 8, "n": 4, "k": 4} | BLOCKS),
+    "cost.tiled_matmul_traffic": (cost.tiled_matmul_traffic, {"m": 8, "n": 4, "k": 4, "dtype": "fp16"} | BLOCKS),
     "cost.standard_attention_traffic": (
         cost.standard_attention_traffic,
         {"n": 8, "d": 4, "dtype": "fp16", "block_m": 4},

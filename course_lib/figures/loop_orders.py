@@ -47,11 +47,6 @@ class Counted(NamedTuple):
         """Bytes between L2 and the SMs, both ways."""
         return self.sm_read + self.l2_write
 
-    @property
-    def dram(self) -> int:
-        """Bytes between DRAM and L2, both ways."""
-        return self.dram_read + self.dram_write
-
 
 def seconds(algorithm: str, heads: int, n: int, num_stages: int | None = None) -> float:
     """The recorded time of a version at one shape; without ``num_stages`` that of its fastest setting."""

@@ -91,14 +91,6 @@ def attention_flops(n: int, d: int, n_k: int | None = None, d_v: int | None = No
     return Flops(matmul=2 * n * n_k * (d + d_v), softmax=5 * n * n_k)
 
 
-def standard_matmul_traffic(m: int, n: int, k: int, dtype: str | torch.dtype = "fp32") -> Traffic:
-    """C [m, n] = A [m, k] B [k, n] with no reuse: each element of C loads its row of A and its column of B."""
-    for name, value in (("m", m), ("n", n), ("k", k)):
-        checks.positive_int(name, value)
-    e = element_bytes(dtype)
-    return Traffic(reads={"A": m * n * k * e, "B": m * n * k * e}, writes={"C": m * n * e})
-
-
 def tiled_matmul_traffic(
     m: int, n: int, k: int, block_m: int, block_n: int, dtype: str | torch.dtype = "fp32"
 ) -> Traffic:

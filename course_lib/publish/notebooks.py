@@ -11,10 +11,7 @@ import difflib
 import hashlib
 import json
 import re
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,29 +48,6 @@ def lecture(number: str) -> Path:
     near += [by_words[close] for close in difflib.get_close_matches(words, by_words, n=1)]
     meant = f"; did you mean {' or '.join(dict.fromkeys(near))}?" if near else ""
     raise ValueError(f"lecture is {number!r}; pass one of {', '.join(stem[:2] for stem in known)}{meant}")
-
-
-def serve(
-    prog: str, description: str, prepare: Callable[[Path, Path, list[str]], tuple[list[str], dict[str, str]]]
-) -> int:
-    """The command line of what shows one lecture: its number, and flags handed on; serves until Ctrl+C.
-
-    ``prepare(folder, lecture, flags)`` fills a temporary folder and returns the server's command and environment.
-    """
-    parser = argparse.ArgumentParser(prog=f"python -m course_lib.{prog}", description=description)
-    parser.add_argument("lecture", help="its number, for example 06")
-    options, flags = parser.parse_known_args()
-    try:
-        path = lecture(options.lecture)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 1
-    with tempfile.TemporaryDirectory(prefix=f"{prog}-") as folder:
-        command, environment = prepare(Path(folder), path, flags)
-        try:
-            return subprocess.run(command, env=environment, check=False).returncode
-        except KeyboardInterrupt:
-            return 0
 
 
 def about(path: Path) -> dict[str, Any]:

@@ -3,10 +3,14 @@
 The lecture is a copy: what is run, typed or broken in front of a class does not touch the course.
 """
 
+import argparse
+import contextlib
 import json
 import os
 import re
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import nbformat
@@ -66,11 +70,25 @@ def command(folder: Path, name: str, *flags: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _prepare(folder: Path, path: Path, flags: list[str]) -> tuple[list[str], dict[str, str]]:
-    environment = prepare(folder, path)
-    print(f"{notes(path)}\n\n{HOW.format(lecture=path.stem, notes=notes_name(path))}\n")
-    return command(folder, path.name, *flags), environment
+def main() -> int:
+    """Serve one lecture until Ctrl+C; flags are handed on to JupyterLab."""
+    parser = argparse.ArgumentParser(
+        prog="python -m course_lib.publish.present", description="A lecture as live slides."
+    )
+    parser.add_argument("lecture", help="its number, for example 06")
+    options, flags = parser.parse_known_args()
+    try:
+        path = notebooks.lecture(options.lecture)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory(prefix="present-") as folder:
+        environment = prepare(Path(folder), path)
+        print(f"{notes(path)}\n\n{HOW.format(lecture=path.stem, notes=notes_name(path))}\n")
+        with contextlib.suppress(KeyboardInterrupt):
+            return subprocess.run(command(Path(folder), path.name, *flags), env=environment, check=False).returncode
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(notebooks.serve("present", "A lecture as live slides.", _prepare))
+    sys.exit(main())
