@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from course_lib import data
-from course_lib.recordings import decoding, records
+from course_lib import data, parallel
+from course_lib.recordings import decoding, many_gpus, records
 
 
 def test_a_record_says_when_where_how_and_reads_back(tmp_path, monkeypatch) -> None:
@@ -65,6 +65,24 @@ def test_recordings_on_this_device_were_made_from_a_known_commit() -> None:
         provenance = data.measured(path.parent.name, path.stem).provenance
         assert provenance["commit"] != "unknown", path.name
         assert provenance["command"].startswith(("python -m course_lib.recordings", "make ")), path.name
+
+
+@pytest.mark.parametrize(
+    "causal", [True, pytest.param(False, marks=pytest.mark.weekly)]
+)  # torch's own runs without a mask alone
+def test_two_ranks_record_each_way_and_what_is_sent(monkeypatch, causal) -> None:
+    """The record of two GPUs in small, on processes of this machine."""
+    if causal:
+        monkeypatch.setattr(many_gpus, "CONTEXT", {})
+    cell = many_gpus.Cell(16, causal, 16, 2, 1)
+    rows = data.check_rows(parallel.run(many_gpus.measured, 2, [cell], 2, 1e-4, limit=300)[0])
+    for direction in many_gpus.PASSES:
+        found = {row["algorithm"]: row for row in rows if row["direction"] == direction}
+        ours = {many_gpus.ONE, many_gpus.LINK, "Ulysses"}
+        ours |= {f"ring, {order}" for order in (("contiguous", "zigzag", "striped") if causal else ("contiguous",))}
+        theirs = set(many_gpus.CONTEXT) if direction == "forward" else set()  # a CPU has no backward pass of it
+        assert set(found) == ours | theirs
+        assert all(row["error"] < 1e-5 and row["seconds"] > 0 for row in found.values())
 
 
 @pytest.mark.kernel

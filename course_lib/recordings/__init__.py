@@ -15,6 +15,7 @@ from course_lib.recordings import (
     kernels,
     ladder,
     low_precision,
+    many_gpus,
     training,
 )
 
@@ -40,7 +41,9 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "eight_bit_counters": low_precision.eight_bit_counters,
     "attention_host": host.attention_host,
     "attention_beside_peers": beside_peers.attention_beside_peers,
+    "ring_of_gpus": many_gpus.ring_of_gpus,
     "decoding_speed": decoding.decoding_speed,
     "full_stack": ladder.full_stack,
 }
 WITHOUT_GPU = ("full_stack",)  # measured on machines without one, too
+ON_TWO_GPUS = ("ring_of_gpus",)

@@ -1,0 +1,196 @@
+"""Attention on two GPUs of one machine: the ring in its orders, Ulysses and torch's context_parallel, beside one GPU's attention()."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from course_lib import parallel
+from course_lib.attention import attention
+from course_lib.instruments import measure
+from course_lib.recordings.training import HIDDEN
+
+RANKS, LIMIT = 2, 3000.0  # GPUs; seconds for all
+LONG = 262_144  # tokens from which on a causal ring is timed in its best order alone
+ROUNDS, LOOP, LONGEST = (
+    7,
+    0.05,
+    6.0,
+)  # turns of each call; seconds that a turn takes at least, and all turns of one, about
+WRONG = 0.02  # rms error as a share of the rms of what one GPU finds
+ONE, LINK = "one GPU", "send and receive"
+PASSES = ("forward", "forward and backward")
+CONTEXT = {"context_parallel, all-gather": "allgather", "context_parallel, ring": "alltoall"}
+
+
+class Cell(NamedTuple):
+    """One sequence of n tokens; H heads of queries of d numbers, kv_heads of keys."""
+
+    n: int
+    causal: bool
+    d: int
+    heads: int
+    kv_heads: int
+
+
+CELLS = [
+    Cell(n, causal, d, HIDDEN // d, HIDDEN // d // group)
+    for n, causal, d, group in itertools.product((16_384, 65_536, 262_144), (False, True), (64, 128), (1, 4))
+]
+Call = Callable[[], list[torch.Tensor]]
+
+
+def ring_of_gpus() -> list[dict[str, Any]]:
+    """bf16, 16k, 64k and 256k tokens of 2,048 numbers on two GPUs, one run: seconds of each way, forward and with gradients.
+
+    Each rank is a process, times are those of the slower one. The calls of a cell take turns, at least LOOP seconds each; the messages
+    of a step are timed alone, too, as 'send and receive'. What differs from one GPU's result is left out, with a printed line, as is a
+    way that raises; RuntimeError if it is one of ours.
+    """
+    return parallel.run(measured, RANKS, CELLS, ROUNDS, LOOP, limit=LIMIT, backend="nccl")[0]  # type: ignore[no-any-return]
+
+
+def measured(rank: int, cells: list[Cell], rounds: int, loop: float) -> list[dict[str, Any]]:
+    """The rows, in the process of a rank; on CPUs in float32."""
+    device = torch.device("cuda", rank) if torch.cuda.is_initialized() else torch.device("cpu")
+    rows: list[dict[str, Any]] = []
+    for cell, direction in itertools.product(cells, PASSES):
+        calls = _calls(cell, direction != PASSES[0], device)
+        errors = _errors(calls, cell, rank)
+        times = _times({name: calls[name] for name in errors}, rounds, loop, device)
+        for name, seconds in times.items():
+            quarters = statistics.quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else seconds * 3
+            row = {"algorithm": name, "direction": direction, **cell._asdict(), "ranks": dist.get_world_size()}
+            row |= {"seconds": statistics.median(seconds), "quarter": quarters[0], "three_quarters": quarters[2]}
+            rows.append(row | {"error": round(errors[name], 5)})
+        if rank == 0:
+            shown = ", ".join(
+                f"{name} {row['seconds'] * 1e3:.3g} ms" for name, row in zip(times, rows[-len(times) :], strict=True)
+            )
+            print(f"{cell}, {direction}: {shown}", flush=True)
+    return rows
+
+
+def _calls(cell: Cell, gradients: bool, device: torch.device) -> dict[str, Call]:
+    """Each way by name: a call gives this rank's o, and its gradients."""
+    torch.manual_seed(0)
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    shapes = [(1, heads, cell.n, cell.d) for heads in (cell.heads, cell.kv_heads, cell.kv_heads, cell.heads)]
+    whole = [torch.randn(shape, device=device, dtype=dtype) for shape in shapes]
+
+    def call(order: str, attend: Callable[..., Any]) -> Call:
+        *leaves, do = whole if order == "all" else _mine(whole, order)
+        leaves = [x.detach().clone().requires_grad_(gradients) for x in leaves]
+
+        def run() -> list[torch.Tensor]:
+            o = attend(*leaves)
+            return [o.detach(), *(torch.autograd.grad(o, leaves, do) if gradients else [])]
+
+        return run
+
+    best, causal = "zigzag" if cell.causal else "contiguous", cell.causal
+    found = {ONE: call("all", partial(attention, causal=causal))}
+    orders = ("contiguous", "zigzag", "striped") if causal and cell.n < LONG else (best,)
+    for order in orders:
+        found[f"ring, {order}"] = call(order, partial(parallel.ring_attention, order=order, causal=causal))
+    if cell.heads % dist.get_world_size() == 0:
+        found["Ulysses"] = call("contiguous", partial(parallel.ulysses_attention, causal=causal))
+    for name, rotation in CONTEXT.items():
+        found[name] = call(best, partial(_context_parallel, rotation=rotation, causal=causal))
+    found[LINK] = partial(_exchange, [torch.cat(_mine(whole[1:3], "contiguous"))])
+    return found
+
+
+def _mine(tensors: list[torch.Tensor], order: str) -> list[torch.Tensor]:
+    return [parallel.shard(x, dist.get_world_size(), dist.get_rank(), order) for x in tensors]
+
+
+def _context_parallel(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, rotation: str) -> torch.Tensor:
+    """torch's own, of shares in its order: zigzag under a mask, else contiguous. It wants a buffer to shard, which nothing else uses."""
+    from torch.distributed.tensor import experimental
+    from torch.distributed.tensor.experimental import _attention
+
+    _attention.set_rotate_method(rotation)
+    _attention._cp_options.enable_load_balance = causal
+    mesh = init_device_mesh(q.device.type, (dist.get_world_size(),))
+    unused = torch.zeros(2 * dist.get_world_size(), device=q.device)
+    fused = SDPBackend.FLASH_ATTENTION
+    with sdpa_kernel(fused), experimental.context_parallel(mesh, buffers=[unused], buffer_seq_dims=[0]):
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
+        )
+
+
+def _exchange(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """A step's messages alone."""
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    found = [torch.empty_like(x) for x in tensors]
+    operations = [dist.P2POp(dist.isend, x, (rank + 1) % ranks) for x in tensors]
+    operations += [dist.P2POp(dist.irecv, x, (rank - 1) % ranks) for x in found]
+    for message in dist.batch_isend_irecv(operations):
+        message.wait()
+    return []
+
+
+def _errors(calls: dict[str, Call], cell: Cell, rank: int) -> dict[str, float]:
+    """The rms error of each way as a share of one GPU's result; ways that are wrong or raise are not among them."""
+    right, found = calls[ONE](), {}
+    for name, call in calls.items():
+        order = (
+            name.removeprefix("ring, ")
+            if name.startswith("ring")
+            else "zigzag"
+            if name in CONTEXT and cell.causal
+            else "contiguous"
+        )
+        try:
+            wanted = right if name == ONE else _mine(right, order)
+            pairs = zip(call(), wanted, strict=name != LINK)
+            error = max(
+                (measure.rms_error(x, y) / float(y.double().square().mean().sqrt()) for x, y in pairs), default=0.0
+            )
+            if not error <= WRONG:
+                raise RuntimeError(f"its error is {error:.3f} of what one GPU finds")
+        except Exception as problem:
+            if name not in CONTEXT:
+                raise
+            error = float("inf")
+            if rank == 0:
+                print(f"{name} is left out: {cell}: {str(problem).splitlines()[0]}", flush=True)
+        worst = torch.tensor(error, device=right[0].device)
+        dist.all_reduce(worst, dist.ReduceOp.MAX)  # all ranks have to time the same calls
+        if float(worst) <= WRONG:
+            found[name] = float(worst)
+    return found
+
+
+def _times(calls: dict[str, Call], rounds: int, loop: float, device: torch.device) -> dict[str, list[float]]:
+    """Seconds of a call in each round, by the slower rank; fewer rounds where a call takes seconds."""
+    first = {name: _slowest(call, 1, device) for name, call in calls.items()}
+    found = {name: [seconds] if seconds >= loop else [] for name, seconds in first.items()}
+    for done in range(min(rounds, max(2, round(LONGEST / max(first.values()))))):
+        for name, call in calls.items():
+            if len(found[name]) <= done:
+                found[name].append(_slowest(call, max(1, round(loop / first[name])), device))
+    return found
+
+
+def _slowest(call: Call, count: int, device: torch.device) -> float:
+    dist.barrier()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(count):
+        call()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    seconds = torch.tensor((time.perf_counter() - begin) / count, device=device, dtype=torch.float64)
+    dist.all_reduce(seconds, dist.ReduceOp.MAX)
+    return float(seconds)
