@@ -1,11 +1,14 @@
 """TMA, wgmma and a ring of tiles, each alone: what they compute, and what the compiler makes of them."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 import torch
 
 from course_lib import runtime
+from course_lib.files import write_atomically
 from course_lib.instruments import compiled, measure
 from course_lib.kernels import eight_bit
 from course_lib.kernels.hopper import forward, pieces
@@ -36,27 +39,41 @@ def test_what_becomes_of_them() -> None:
     assert {x.spilled_bytes for x in (copy, product, ring)} == {0}
 
 
-def test_a_fence_parts_ordinary_access_to_a_tile_from_tma(tmp_path, monkeypatch) -> None:
+LONG = [meta(1, 8, 256, 128)] * 3
+FENCED = {
+    "ring_kernel": (pieces.ring_sums, (meta(132 * 64 * 2, 64), 4), {}),
+    "specialised_kernel": (forward, ("overlap", *LONG), {}),
+    "eight_bit_kernel": (eight_bit.attention, tuple(LONG), {"kernel": "Hopper"}),
+}
+
+
+def ptx(folder: Path) -> dict[str, str]:
+    """What the compiler writes for them, by kernel; made anew where a source or the compiler has changed."""
+    keys = [compiled._key(*call, 90)[:12] for call in FENCED.values()]
+    kept = runtime.cache_folder() / f"ptx-{'-'.join(keys)}.json"
+    if not kept.exists():
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("TRITON_CACHE_DIR", "XDG_CACHE_HOME"):
+                patch.setenv(name, str(folder))  # empty ones: so all are compiled now, into them
+            compiled.inspect_all(list(FENCED.values()))
+        files = {name: list(folder.rglob(f"{name}.ptx")) for name in FENCED}
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(kept, json.dumps({name: file.read_text() for name, (file,) in files.items()}))
+    return json.loads(kept.read_text())
+
+
+def test_a_fence_parts_ordinary_access_to_a_tile_from_tma(tmp_path) -> None:
     """Loads before the release to TMA's next write, stores before the copy to HBM: TMA would not see that they are done."""
-    for name in ("TRITON_CACHE_DIR", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path))  # empty ones: so all are compiled now, into them
-    long = [meta(1, 8, 256, 128)] * 3
-    calls = {
-        "ring_kernel": (pieces.ring_sums, (meta(132 * 64 * 2, 64), 4), {}),
-        "specialised_kernel": (forward, ("overlap", *long), {}),
-        "eight_bit_kernel": (eight_bit.attention, tuple(long), {"kernel": "Hopper"}),
-    }
-    compiled.inspect_all(list(calls.values()))
+    found = ptx(tmp_path)
     read, written = r"ld\.shared\.v4", r"stmatrix|st\.shared\.v"
     for name, ordinary, then, times in (
         ("ring_kernel", read, r"mbarrier\.arrive\.shared", 1),
         ("specialised_kernel", written, r"cp\.async\.bulk\.tensor\.4d\.global", 2),  # each consumer has its code
         ("eight_bit_kernel", written, r"cp\.async\.bulk\.tensor\.4d\.global", 2),
     ):
-        (ptx,) = (file.read_text() for file in tmp_path.rglob(f"{name}.ptx"))
         marks = {"a": ordinary, "f": r"fence\.proxy\.async", "b": then}
         pattern = "|".join(f"(?P<{mark}>{instruction})" for mark, instruction in marks.items())
-        order = "".join(str(step.lastgroup) for step in re.finditer(pattern, ptx))
+        order = "".join(str(step.lastgroup) for step in re.finditer(pattern, found[name]))
         assert len(re.findall("a+f+b", order)) == times, (name, order)
         assert "ab" not in order, (name, order)
 
