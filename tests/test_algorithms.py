@@ -67,13 +67,7 @@ LIMITED = {
     **{
         name: [*ONE_HEAD, 2, 2]
         for name in (
-            "lite_attention",
-            "online_attention",
-            "flash_v1",
-            "flash_running",
-            "flash_v2",
-            "linear_v1",
-            "linear_v2",
+            "lite_attention", "online_attention", "flash_v1", "flash_running", "flash_v2", "linear_v1", "linear_v2",
         )
     },
     **{
@@ -86,7 +80,7 @@ LIMITED = {
     "online_softmax": [torch.randn(8), 4],
     "softmax_average": [torch.randn(8), torch.randn(8, 3), 4],
     "split_decode": [*ONE_HEAD, 2, 2],
-}
+}  # fmt: skip
 
 
 def test_each_algorithm_is_limited_below() -> None:

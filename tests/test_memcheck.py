@@ -41,18 +41,9 @@ if name == "pieces":
 print("done")
 """
 NAMES = [
-    "Online",
-    "causal block skipping",
-    "TMA",
-    "persistent",
-    "specialised",
-    "overlap",
-    "ping-pong",
-    "pieces",
-    "attention()",
-    "Hopper",
-    "Triton",
-]
+    "Online", "causal block skipping", "TMA", "persistent", "specialised", "overlap", "ping-pong", "pieces", "attention()",
+    "Hopper", "Triton",
+]  # fmt: skip
 
 
 @pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")

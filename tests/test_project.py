@@ -69,17 +69,8 @@ def test_every_make_target_is_in_the_help() -> None:
     ).stdout
     assert phony == set(re.findall(r"^  make (\S+)  +\S", shown, flags=re.M))
     assert {
-        "lab",
-        "test",
-        "test-all",
-        "setup",
-        "lint",
-        "notebooks",
-        "test-gpu",
-        "test-latest",
-        "clean",
-        "help",
-    } <= phony
+        "lab", "test", "test-all", "setup", "lint", "notebooks", "test-gpu", "test-latest", "clean", "help",
+    } <= phony  # fmt: skip
 
 
 def test_no_file_holds_a_machine_path_or_a_large_binary() -> None:

@@ -105,28 +105,11 @@ def idle(consumers: int = 2, buffers: int = 3, softmax: float = 1, mode: str = "
 
 
 SCOPE = {
-    "math": math,
-    "data": data,
-    "cost": cost,
-    "roofline": roofline,
-    "pipeline": pipeline,
-    "rows": rows,
-    "seconds": seconds,
-    "idle": idle,
-    "backward": backward,
-    "decoding": decoding,
-    "loops": loop_orders,
-    "passes": softmax_pictures,
-    "matmuls": matmul_pictures,
-    "formats": formats,
-    "eight": low_precision,
-    "climb": climb_records,
-    "tiles": climb.tiles,
-    "stack": stack,
-    "count": count,
-    "many_gpus": many_gpus,
-    "ring_timeline": ring_timeline,
-}
+    "math": math, "data": data, "cost": cost, "roofline": roofline, "pipeline": pipeline, "rows": rows, "seconds": seconds,
+    "idle": idle, "backward": backward, "decoding": decoding, "loops": loop_orders, "passes": softmax_pictures,
+    "matmuls": matmul_pictures, "formats": formats, "eight": low_precision, "climb": climb_records, "tiles": climb.tiles,
+    "stack": stack, "count": count, "many_gpus": many_gpus, "ring_timeline": ring_timeline,
+}  # fmt: skip
 
 
 def recorded(name: str) -> list[float]:

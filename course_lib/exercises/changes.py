@@ -16,56 +16,17 @@ from collections.abc import Iterator, Sequence
 
 METHODS = frozenset(
     [
-        "append",
-        "appendleft",
-        "extend",
-        "extendleft",
-        "insert",
-        "pop",
-        "popleft",
-        "popitem",
-        "remove",
-        "clear",
-        "update",
-        "setdefault",
-        "add",
-        "discard",
-        "sort",
-        "reverse",
-        "fill",
-        "put",
-        "resize",
-        "itemset",
-        "intersection_update",
-        "difference_update",
-        "symmetric_difference_update",
-        "subtract",
-        "rotate",
-        "send",
+        "append", "appendleft", "extend", "extendleft", "insert", "pop", "popleft", "popitem", "remove", "clear", "update",
+        "setdefault", "add", "discard", "sort", "reverse", "fill", "put", "resize", "itemset", "intersection_update",
+        "difference_update", "symmetric_difference_update", "subtract", "rotate", "send",
     ]
-)
+)  # fmt: skip
 CHANGE_ARGUMENTS = frozenset(
     [
-        "setattr",
-        "delattr",
-        "shuffle",
-        "heappush",
-        "heappop",
-        "heapify",
-        "heapreplace",
-        "heappushpop",
-        "insort",
-        "insort_left",
-        "insort_right",
-        "copyto",
-        "put",
-        "put_along_axis",
-        "setitem",
-        "at",
-        "place",
-        "fill_diagonal",
+        "setattr", "delattr", "shuffle", "heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left",
+        "insort_right", "copyto", "put", "put_along_axis", "setitem", "at", "place", "fill_diagonal",
     ]
-)
+)  # fmt: skip
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _OWN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 

@@ -12,21 +12,9 @@ from pathlib import Path
 ACCOUNTS = range(61_500, 64_000, 1000)  # the first of a thousand numbers that are nobody's
 LIBRARY = "/library"  # in namespaces
 SYSTEM = (
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/nix/store",
-    "/opt",
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/alternatives",
-    "/etc/localtime",
-)
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/opt", "/etc/ld.so.cache", "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime",
+)  # fmt: skip
 
 
 class SandboxError(RuntimeError):
@@ -67,14 +55,8 @@ def bubblewrap(sees: Sequence[str], library: str, root: bool) -> list[str]:
     if program is None:
         raise SandboxError("bubblewrap (bwrap) is not installed")
     parts = [
-        program,
-        "--die-with-parent",
-        "--new-session",
-        "--unshare-pid",
-        "--unshare-net",
-        "--unshare-ipc",
-        "--unshare-uts",
-    ]
+        program, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
+    ]  # fmt: skip
     parts += ["--unshare-cgroup-try", *(["--cap-add", "ALL"] if root else ["--unshare-user"])]
     parents = {parent for path in sees for parent in Path(path).parents}
     for parent in sorted(parents, key=lambda p: len(p.parts))[1:]:
@@ -82,21 +64,9 @@ def bubblewrap(sees: Sequence[str], library: str, root: bool) -> list[str]:
     for path in sees:
         parts += ["--ro-bind", path, path]
     parts += [
-        "--ro-bind",
-        library,
-        LIBRARY,
-        "--perms",
-        "0755",
-        "--dir",
-        "/scratch",
-        "--symlink",
-        "scratch",
-        "/tmp",
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-    ]
+        "--ro-bind", library, LIBRARY, "--perms", "0755", "--dir", "/scratch", "--symlink", "scratch", "/tmp", "--proc", "/proc",
+        "--dev", "/dev",
+    ]  # fmt: skip
     return [*parts, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
 
 

@@ -13,22 +13,8 @@ from course_lib.kernels import tl
 
 OWN = {"triton": "triton", "tl": "triton.language", "math": "math"}  # names that a page does not give to anything else
 BUILT_IN = {
-    "range",
-    "len",
-    "int",
-    "float",
-    "bool",
-    "min",
-    "max",
-    "abs",
-    "sum",
-    "print",
-    "isinstance",
-    "tuple",
-    "list",
-    "round",
-    "pow",
-}
+    "range", "len", "int", "float", "bool", "min", "max", "abs", "sum", "print", "isinstance", "tuple", "list", "round", "pow",
+}  # fmt: skip
 CALLED = {"math", "int", "float", "bool", "min", "max", "abs", "round", "pow", "len", "range", "tuple", "list", "dict"}
 CALLED |= {"tl.constexpr", "triton.cdiv", "triton.next_power_of_2", "triton.Config", "tl.cdiv"}
 BARE = {*OWN, "torch", "np", "numpy"}
@@ -36,18 +22,8 @@ MODULES = (*OWN.values(), "torch", "numpy")
 DECORATORS = {"triton.jit", "triton.autotune", "triton.heuristics", "jit"}
 BETWEEN = {"math", "extra", "cuda", "libdevice", "language"}  # tl.math.exp
 WITHIN = {
-    "core",
-    "semantic",
-    "standard",
-    "random",
-    "target_info",
-    "runtime",
-    "compiler",
-    "knobs",
-    "testing",
-    "tools",
-    "backends",
-}
+    "core", "semantic", "standard", "random", "target_info", "runtime", "compiler", "knobs", "testing", "tools", "backends",
+}  # fmt: skip
 HIDDEN = {"handle", "data", "numpy", "builder", "fn", "src"}  # of a block in the interpreter
 FORBIDDEN = (
     ast.Import, ast.ImportFrom, ast.ClassDef, ast.Lambda, ast.Try, ast.With, ast.Global, ast.Nonlocal, ast.Await, ast.Yield,

@@ -30,13 +30,8 @@ ROOM = 64 << 20  # bytes of it, in 4,096 files at the most
 PROCESSES, OPEN_FILES, FILE = 48, 256, 32 << 20
 LONGEST_QUESTION = 256 << 20
 _MOUNTS, _HOST, _IPC, _USER, _PIDS, _NETWORK = (
-    0x20000,
-    0x4000000,
-    0x8000000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)  # of unshare
+    0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000,
+)  # of unshare  # fmt: skip
 _NOSUID_NODEV, _READ_ONLY = 6, 1  # of mount
 _DUMPABLE, _NO_NEW_PRIVILEGES = 4, 38  # of prctl
 _CAPABILITIES = 0x20080522  # version 3 of capset

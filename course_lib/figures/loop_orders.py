@@ -192,13 +192,7 @@ def four_counts() -> Table:
         found.append([f"{heads} × {n:,}", *(f"{x / 1e9:.3g}" for x in places)])
     return Table(
         [
-            "GB read by V2, heads × N",
-            "formula",
-            "asked of L1",
-            "into the SMs",
-            "looked up in L2",
-            "DRAM",
-            "each byte once",
+            "GB read by V2, heads × N", "formula", "asked of L1", "into the SMs", "looked up in L2", "DRAM", "each byte once",
         ],
         found,
-    )
+    )  # fmt: skip
