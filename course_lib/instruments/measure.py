@@ -43,7 +43,7 @@ def _in_notebook(bar: Any) -> Iterator[Any]:
 
 
 def max_error(x: torch.Tensor, oracle: torch.Tensor) -> float:
-    """max |x - oracle| in float64, equal infinities counted as 0; inf if there is a NaN or another infinity.
+    """``max |x - oracle|`` in float64, equal infinities counted as 0; inf if there is a NaN or another infinity.
 
     Tensors of one shape and of real numbers of any kind. Raises TypeError or ValueError for others, and for empty ones.
     """

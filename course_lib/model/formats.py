@@ -113,7 +113,7 @@ def bits(x: float, name: str) -> tuple[str, str, str]:
 
 
 def step_at(x: float, name: str) -> float:
-    """The distance between neighbouring numbers of a format at |x|; inf beyond the largest. Raises ValueError for NaN."""
+    """The distance between neighbouring numbers of a format at ``|x|``; inf beyond the largest. Raises ValueError for NaN."""
     f = format_of(name)
     x = _number(x)
     if abs(x) > f.largest:

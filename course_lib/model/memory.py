@@ -2,7 +2,7 @@
 
 An algorithm allocates its matrices in HBM, loads tiles into SRAM, computes with plain torch on what it loaded, and
 stores tiles back. The memory enforces the SRAM's capacity and records each event; byte counts, peaks, tables and
-pictures are all read off that one trace.
+pictures are all read off that one trace. ::
 
     memory = Memory(sram_bytes=192 * 1024)
     A, C = memory.hbm("A", a), memory.hbm_empty("C", a.shape, a.dtype)

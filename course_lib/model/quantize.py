@@ -37,7 +37,7 @@ class Quantised(NamedTuple):
 
 
 def quantise(x: torch.Tensor, format: str = "e4m3", per: str = "tensor", block: int = 64) -> Quantised:
-    """x [..., N, d], float32 or float64, divided by max |x| / the format's largest number, and rounded to 'e4m3', 'e5m2' or 'int8'.
+    """x [..., N, d], float32 or float64, divided by ``max |x|`` / the format's largest number, and rounded to 'e4m3', 'e5m2' or 'int8'.
 
     ``per`` is what shares a scale: the 'tensor', a 'block' of rows (the last may be shorter), or a 'row'. Numbers that are
     all 0 have scale 1. Raises ValueError for an unknown format or ``per``, for infinities and NaN, TypeError for another dtype.

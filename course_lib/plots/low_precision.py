@@ -11,7 +11,7 @@ from course_lib.show.style import BLACK, GREEN, GREY, MARKER, bar_places, colour
 
 
 def butterfly(axes: Sequence[Axes], stages: Sequence[torch.Tensor]) -> None:
-    """|x| of one row [d] before the rotation and after each stage, with the largest."""
+    """``|x|`` of one row [d] before the rotation and after each stage, with the largest."""
     checks.axes(axes, len(checks.several("stages", stages, most=32)))
     for i, x in enumerate(stages):
         checks.float_tensor(f"stages[{i}]", x, ndim=1, finite=True)

@@ -1,5 +1,6 @@
 """Brings the saved pictures of a lecture alive on a page without a kernel."""
 
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -22,6 +23,12 @@ def bring_alive(notebook: Any) -> None:
                 controls = words.partition("]")[0].removeprefix("[interactive figure: ")
                 note = f'<p class="note">To move its controls ({controls}), open the lecture in JupyterLab: <code>make lab</code>.</p>'
                 cell.outputs.append(nbformat.v4.new_output("display_data", {"text/html": note}))
+
+
+def first(path: Path) -> str:
+    """The first clickable picture of a lecture, as HTML. Raises StopIteration if it has none."""
+    cells = nbformat.read(path, as_version=4).cells
+    return next(html(o) for cell in cells for o in cell.get("outputs", []) if "clickable" in o.get("metadata", {}))
 
 
 def html(output: Any) -> str:

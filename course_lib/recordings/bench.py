@@ -15,10 +15,9 @@ from course_lib import data, runtime
 from course_lib.data import DATA
 from course_lib.files import write_atomically
 from course_lib.recordings import beside_peers, records
-from course_lib.recordings.beside_peers import CELLS, HOW, KINDS, LENGTHS, OURS, Timed, geometric_mean, ratios
+from course_lib.recordings.beside_peers import HOW, KINDS, OURS, Timed, geometric_mean, ratios
 
 RECORD, LADDER = "attention_beside_peers", ("nvidia-h200", "forward_ladder")
-AGAIN = "nvidia-h200", "eight_bit_speed"  # another run, with attention() and cuDNN in it
 SHOWN = ("nvidia-h200", "nvidia-h100")  # in the README, where they are recorded
 README = DATA.parent / "README.md"
 BLOCK = re.compile(r"(?<=<!-- bench -->\n).*?(?=<!-- /bench -->)", re.S)
@@ -62,8 +61,8 @@ def _made(run: data.Measured) -> str:
         ours = [row.tflops for row in rows if (row.algorithm, row.direction, row.how) == (OURS, direction, "graphs")]
         speeds.append(f"{min(ours):.0f} to {max(ours):.0f} TFLOP/s {direction}")
     return (
-        f"{made['device']}: measured {made['date'][:10]} with {versions} by `{made['command']}`, all in one run;\n"
-        f"`{OURS}` itself at {' and '.join(speeds)} in graphs."
+        f"{made['device']}: measured {made['date'][:10]} with {versions}\n"
+        f"by `{made['command']}`, all in one run; `{OURS}` itself at {' and '.join(speeds)} in graphs."
     )
 
 
@@ -82,38 +81,9 @@ def _short() -> str:
     return f"At N = 512, in the run of lecture 11, its forward pass is {min(short):.2f} to {max(short):.2f} × as fast as cuDNN's.\n"
 
 
-def ladder_table(record: data.Measured) -> str:
-    """What the README shows until ``RECORD`` is there: the forward pass of lecture 11 in replayed graphs, cell by cell."""
-    rate, peers = rates(record), {"cuDNN": "cuDNN", "FA2": "FlashAttention-2", "standard": "plain torch"}
-    lines = [f"| head size | mask | N | {OURS} | {' | '.join(peers.values())} |", "| --- " * 7 + "|"]
-    for d, causal, n in CELLS:
-        cells = [f"{rate[name, d, causal, n]:,.0f}" for name in (OURS, *peers)]
-        lines.append(f"| {d} | {'causal' if causal else 'none'} | {n:,} | {' | '.join(cells)} |")
-    other = rates(data.measured(*AGAIN))
-    again = _span([x / other["cuDNN", *key[1:]] for key, x in other.items() if key[0] == OURS and key[3] >= LENGTHS[0]])
-    cudnn, fa2 = (_span([rate[(OURS, *cell)] / rate[(name, *cell)] for cell in CELLS]) for name in ("cuDNN", "FA2"))
-    made = record.provenance
-    note = (
-        f"`{OURS}`, the forward pass alone, in replayed CUDA graphs and without autograd, in TFLOP/s: what the kernel does, without\n"
-        "the host's share, which a call in a Python loop has besides. bf16, sequences of N tokens, 16,384 in all, 32 heads of 64 or\n"
-        f"16 of 128. In the geometric mean {cudnn} as fast as cuDNN and {fa2} as FlashAttention-2,\n"
-        f"which PyTorch brings. Measured {made['date'][:10]} on an {made['device']} with {_versions(record)},\n"
-        f"all in one run, which `python -m course_lib.recordings {LADDER[1]}` repeats; another run, that of lecture 12, gives\n"
-        f"{again} cuDNN's speed for N from 1,024 on. Its tiles were chosen by runs on this GPU and these shapes, cuDNN's\n"
-        "were not. `make bench` measures the rest, which is eager calls, the backward pass, FlashAttention-4 and FlexAttention; it\n"
-        "has not run on a GPU yet.\n"
-    )
-    return "\n".join([note, *lines, "", _short()])
-
-
-def _span(found: Sequence[float]) -> str:
-    return f"{geometric_mean(found):.2f} × ({min(found):.2f} to {max(found):.2f})"
-
-
 def block() -> str:
     """The README's table and what is said of it, from the records that there are."""
-    runs = shown()
-    return readme_table(runs) if runs else ladder_table(data.measured(*LADDER))
+    return readme_table(shown())
 
 
 def write_readme() -> None:

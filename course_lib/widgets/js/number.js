@@ -64,8 +64,8 @@ function render({ model, el }) {
   };
   button("◀", "the number before (left arrow)", () => walk(-1));
   button("▶", "the next number (right arrow)", () => walk(1));
-  button("÷ 2", "half of it (down arrow)", () => set(value / 2));
-  button("× 2", "twice as much (up arrow)", () => set(value * 2));
+  button("÷ 2", "÷ 2, half of it (down arrow)", () => set(value / 2));
+  button("× 2", "× 2, twice as much (up arrow)", () => set(value * 2));
   const message = html("div", { class: "message", role: "alert" }, root);
   const boxes = html("div", { class: "bits" }, root);
   const formula = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);

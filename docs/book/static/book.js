@@ -2,6 +2,12 @@
 DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = location.protocol !== "file:";
 
 document.addEventListener("DOMContentLoaded", () => {
-  // "Search Ctrl+K" is what the button says; its label would hide half of that from a screen reader.
-  for (const button of document.querySelectorAll(".search-button-field")) button.removeAttribute("aria-label");
+  // "Search Ctrl+K", "Show the code": a label of other words would hide these from a screen reader.
+  for (const named of document.querySelectorAll(".search-button-field, summary")) named.removeAttribute("aria-label");
+});
+
+// A formula that is too wide scrolls, and so has to be reached by the keyboard.
+addEventListener("load", async () => {
+  await window.MathJax?.startup?.promise;
+  for (const one of document.querySelectorAll("mjx-container[display]")) if (one.scrollWidth > one.clientWidth) one.tabIndex = 0;
 });

@@ -1,4 +1,4 @@
-"""What the lectures take from course_lib: the list that the book's reference follows."""
+"""What the lectures take from course_lib: what the book's reference has to hold."""
 
 import ast
 from collections import defaultdict
