@@ -80,7 +80,7 @@ def test_a_fence_parts_ordinary_access_to_a_tile_from_tma(tmp_path) -> None:
 
 @needs_hopper
 @pytest.mark.parametrize("n", [1, 64, 100, 10_000])
-def test_the_copy_engine_copies(n) -> None:
+def test_tma_copies(n) -> None:
     x = torch.randn(n, 64, device=DEVICE, dtype=torch.bfloat16)
     assert torch.equal(pieces.tma_copy(x), x)
 

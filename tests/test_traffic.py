@@ -179,7 +179,7 @@ def test_accesses_through_a_descriptor_are_counted_without_what_lies_outside() -
 
 
 @pytest.mark.skipif(GPU, reason="there a child process is the normal way")
-def test_the_child_process_of_the_gpu_lane_counts_the_same(monkeypatch) -> None:
+def test_the_child_process_of_gpu_mode_counts_the_same(monkeypatch) -> None:
     q, k, v = (torch.randn(65, 16) for _ in range(3))
     here = traffic(flash_online, q, k, v, block_m=32, block_n=16)
     monkeypatch.setattr(runtime, "mode", lambda: "GPU")
