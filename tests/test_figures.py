@@ -218,7 +218,7 @@ def test_what_sources_say_of_rings_is_judged_by_counts() -> None:
     assert found == {
         "zigzag_is_balanced": [True],
         "blocks_hide": [True, False, False],
-        "striped_gain": [True],
+        "striped_gain": [True, True],
         "ulysses_volume": [True, False, False],
         "errors_by_ranks": [False, True],
     }

@@ -48,11 +48,12 @@ def blocks_hide() -> list[Finding]:
 
 
 def striped_gain() -> list[Finding]:
-    """What counting pairs allows striped order to gain over contiguous order on 8 ranks, for attention alone."""
-    gain = parallel.efficiency("striped", 8, 2**18) / parallel.efficiency("contiguous", 8, 2**18)
-    share = (1 - 1 / 1.45) / (1 - 1 / gain)
-    words = f"8 ranks, 256k tokens: pairs allow {gain:.2f}× for attention, so 1.45× if that is {share:.0%} of a step or more"
-    return [(words, gain > 1.45)]
+    """What counting pairs allows striped order to gain over contiguous order in attention alone, for few and for many ranks."""
+
+    def gain(ranks: int) -> float:
+        return parallel.efficiency("striped", ranks, 2**20) / parallel.efficiency("contiguous", ranks, 2**20)
+
+    return [(f"{ranks} ranks, a million tokens: pairs allow {gain(ranks):.2f}×", gain(ranks) < 2) for ranks in (8, 512)]
 
 
 def ulysses_volume() -> list[Finding]:

@@ -1,0 +1,86 @@
+"""Lecture 13: what ring_rank is checked by."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variants
+
+
+def cases() -> Iterable[Case]:
+    torch.manual_seed(0)
+
+    def tensors(heads: int, tokens: int, d: int) -> list[torch.Tensor]:
+        return [torch.randn(heads, tokens, d) for _ in range(3)]
+
+    yield Case("two ranks of one token", (2, *tensors(1, 2, 2)))
+    yield Case("one rank has nobody to send to", (1, *tensors(1, 3, 2)))
+    yield Case("two ranks of two tokens", (2, *tensors(1, 4, 2)))
+    yield Case("four ranks, two heads", (4, *tensors(2, 8, 4)))
+    q, k, v = tensors(2, 12, 8)
+    yield Case("three ranks, scores times ten", (3, q * 10, k, v))
+
+
+def expected(ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[str, Any, list[int], list[int]]:
+    """The whole at once in float64, and the counts of a ring that posts first."""
+    q, k, v = (x.double() for x in (q, k, v))
+    hidden = torch.ones(q.shape[1], q.shape[1], dtype=torch.bool).triu(1)
+    o = ((q @ k.mT / q.shape[2] ** 0.5).masked_fill(hidden, -torch.inf).softmax(-1) @ v).float()
+    return "", list(o.chunk(ranks, dim=1)), [ranks - 1] * ranks, [min(rank + 1, ranks - 1) for rank in range(ranks)]
+
+
+def _ring(rank, ranks, q, k, v, attend, bug):
+    for step in range(ranks):
+        goes_on = step < ranks - 1 or (bug == "once round" and ranks > 1)
+        if bug == "keeps" and step > rank:
+            goes_on = False
+        coming = (k, v)
+        if goes_on:
+            coming = yield ("post", k, v)
+        if goes_on and bug == "waits first":
+            yield ("wait",)
+        if step == 0:
+            o, L = attend(q, k, v, bug != "no mask")
+        elif step <= rank or bug in ("sees all", "always causal"):
+            part, part_L = attend(q, k, v, bug == "always causal")
+            both = torch.logaddexp(L, part_L)
+            if bug == "mean":
+                o = (o * step + part) / (step + 1)
+            else:
+                o = o * (L - both).exp()[..., None] + part * (part_L - both).exp()[..., None]
+            L = L if bug == "old L" else both
+        if goes_on and bug not in ("waits first", "never waits"):
+            yield ("wait",)
+        k, v = coming
+    return o
+
+
+def _early(rank, ranks, q, k, v, attend):
+    """Attends to what has been posted for, and waits afterwards."""
+    o, L = attend(q, k, v, True)
+    for step in range(1, ranks):
+        k, v = yield ("post", k, v)
+        if step <= rank:
+            part, part_L = attend(q, k, v, False)
+            both = torch.logaddexp(L, part_L)
+            o, L = o * (L - both).exp()[..., None] + part * (part_L - both).exp()[..., None], both
+        yield ("wait",)
+    return o
+
+
+WRONG = variants(
+    _ring,
+    {
+        "if you wait before you attend: the message travels while nobody computes": "waits first",
+        "if nobody waits: the new keys are NaN, and the messages of a rank that ends are still under way": "never waits",
+        "if a rank attends to the keys of later ranks, too: these lie in the future of all its queries": "sees all",
+        "if each block is masked as if it were the diagonal one: from step 1 on a rank sees all of a block or nothing": "always causal",
+        "if the rank's own block has no mask": "no mask",
+        "if a rank passes on no keys that it does not need itself: those behind it wait for them": "keeps",
+        "if the keys go once round, back to their rank: nobody needs them there": "once round",
+        "if results are averaged: each counts by the sum of its weights, e^L": "mean",
+        "if L stays that of the first block: each merge needs the L of all keys so far": "old L",
+    },
+) | {"if you attend to the new keys before the wait: until then they are NaN": _early}

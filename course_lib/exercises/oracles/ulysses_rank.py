@@ -1,0 +1,78 @@
+"""Lecture 13: what ulysses_rank is checked by."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variants
+
+
+def cases() -> Iterable[Case]:
+    torch.manual_seed(0)
+
+    def tensors(tokens: int, d: int, heads: int, kv_heads: int) -> list[torch.Tensor]:
+        return [torch.randn(h, tokens, d) for h in (heads, kv_heads, kv_heads)]
+
+    yield Case("one rank keeps all", (1, *tensors(2, 2, 2, 1)))
+    yield Case("two ranks, two heads", (2, *tensors(4, 2, 2, 2)))
+    yield Case("two ranks, four heads", (2, *tensors(4, 2, 4, 4)))
+    yield Case("two KV heads for four heads", (2, *tensors(6, 4, 4, 2)))
+    yield Case("four ranks, two KV heads", (4, *tensors(8, 4, 4, 2)))
+    yield Case("four ranks, eight heads, two KV heads", (4, *tensors(4, 4, 8, 2)))
+    yield Case("two ranks, six heads, three KV heads", (2, *tensors(4, 4, 6, 3)))
+
+
+def expected(ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[str, Any]:
+    """Head after head, in float64."""
+    group = q.shape[0] // k.shape[0]
+    o = []
+    for head, mine in enumerate(q.double()):
+        keys, values = (x[head // group].double() for x in (k, v))
+        o.append(torch.softmax(mine @ keys.T / math.sqrt(q.shape[2]), 1) @ values)
+    return "", list(torch.stack(o).float().chunk(ranks, dim=1))
+
+
+def _ulysses(rank, ranks, q, k, v, attend, bug):
+    times = math.lcm(k.shape[0], ranks) // k.shape[0]
+    repeat = {"tiled": lambda x: x.repeat(times, 1, 1), "first head": lambda x: x[:1].expand(q.shape[0], -1, -1)}.get(
+        bug, lambda x: x.repeat_interleave(times, dim=0)
+    )
+    mine: list[torch.Tensor] = []
+    for x in (q, repeat(k), repeat(v)):
+        shares = list(x.chunk(ranks, dim=0))
+        got = yield ("exchange", shares[::-1] if bug == "reversed" else shares)
+        whole = torch.cat(got, dim=1)
+        if bug == "reshaped":
+            whole = torch.cat(got, dim=0).reshape(whole.shape)
+        mine.append(x[: len(shares[0])] if bug == "keys stay" and mine else whole)
+    o, _ = attend(*mine)
+    if bug == "no way back":
+        return o
+    if bug == "own rows":
+        return o.chunk(ranks, dim=1)[rank]
+    shares = list(o.chunk(ranks, dim=1))
+    if bug == "gather":
+        shares = [o] * ranks
+    got = yield ("exchange", shares)
+    if bug == "back reshaped":
+        return torch.cat(got, dim=1).reshape(q.shape)
+    return torch.cat(got, dim=0)
+
+
+WRONG = variants(
+    _ulysses,
+    {
+        "if the second exchange is forgotten: o is still that of all tokens and a few heads": "no way back",
+        "if a rank keeps only its rows of its own heads: the other heads' rows are with the other ranks": "own rows",
+        "if parts are put together along the heads and reshaped: cat along the tokens": "reshaped",
+        "if o comes back along the tokens and is reshaped: cat along the heads": "back reshaped",
+        "if KV heads are repeated all together, 0 1 0 1: consecutive heads of q share one, 0 0 1 1": "tiled",
+        "if all heads share the first KV head": "first head",
+        "if only Q is exchanged: its heads need the keys of all tokens": "keys stay",
+        "if each rank gets the heads of another one: the r-th part goes to rank r": "reversed",
+        "if all of o is sent to everyone: each rank wants the rows of its tokens": "gather",
+    },
+)

@@ -1,0 +1,60 @@
+"""Lecture 13: one rank of the backward pass of a ring."""
+
+from collections.abc import Callable
+from typing import Any
+
+from course_lib.exercises import ranks
+from course_lib.exercises.base import Case, Exercise
+
+ASKED = r"""
+Now backward, without a mask. At each step a rank adds what its queries give to the $dK$ and $dV$ of the keys that are there; both
+travel along with these keys, in fp32, and the ring goes once round, so that all come home: `ranks` posts.
+
+Lecture 07 for a block of keys, in float32, with the $L$ and $O$ of *all* keys:
+
+$$P = e^{S - L}, \quad D = \mathrm{rowsum}(dO \circ O), \quad dV \mathrel{+}= P^\top dO, \quad dS = P \circ (dO\,V^\top - D), \quad
+dQ \mathrel{+}= dS\,K / \sqrt d, \quad dK \mathrel{+}= dS^\top Q / \sqrt d$$
+
+`new_k, new_v, new_dk, new_dv = yield ("post", k, v, dk, dv)` begins to send these to the next rank and to receive as many tensors from
+the one before, which hold NaN until `yield ("wait",)` has returned. `q`, `k`, `v`, `do` are [heads, c, d] in bfloat16, `o` and `L`
+[heads, c] in float32. Return (dq, dk, dv) of this rank's own queries and keys, in float32.
+"""
+
+STUB = '''
+def ring_backward(rank: int, ranks: int, q, k, v, o, L, do):
+    """A generator: (dq, dk, dv) of this rank's tokens, float32 [heads, c, d]."""
+    ...
+'''
+
+
+def run(function: Callable[..., Any], case: Case) -> tuple[str, Any, list[int]]:
+    """What went wrong with the messages, the gradients by rank, and how often each rank has posted."""
+    count, q, k, v, do = case.args
+    o, L = ranks.attend(*(x.float() for x in (q, k, v)))
+    parts = [[x.clone() for x in y.chunk(count, dim=1)] for y in (q, k, v, o, L, do)]
+    group = ranks.Ranks(lambda rank: function(rank, count, *(x[rank] for x in parts)), count)
+    found = group.results()
+    return group.trouble, found, [x.count("post") for x in group.seen]
+
+
+EXERCISE = Exercise(
+    name="ring_backward",
+    lecture="13",
+    title="gradients that travel home",
+    level=3,
+    minutes=25,
+    asked=ASKED,
+    stub=STUB,
+    run=run,
+    tolerance=1e-4,
+    parts=("trouble with messages", "(dq, dk, dv) of each rank", "posts of each rank"),
+    arguments=("ranks", "q of all tokens", "k", "v", "do"),
+    hints=(
+        "The loop runs `ranks` times: compute with the keys that are there, add to the dK and dV that came with them, pass on all four.",
+        "Begin with q, k, v, do in float() for the arithmetic, and dk = dv = zeros in float32. After the last post and wait "
+        "the dk and dv here are those of this rank's keys.",
+        "s = q @ k.mT / d**0.5, p = (s − L[..., None]).exp(), "
+        "ds = p * (do @ v.mT − (do * o).sum(−1, keepdim=True)). dq += ds @ k / d**0.5, "
+        "dk = dk + ds.mT @ q / d**0.5, dv = dv + p.mT @ do.",
+    ),
+)

@@ -1,0 +1,33 @@
+"""Lecture 13: who owns a token in zigzag order, and where."""
+
+from course_lib.exercises.base import Exercise
+
+ASKED = r"""
+A token has been dealt out in zigzag order, and you want it back: its label, say. With 4 ranks and 16 tokens the sequence is cut into
+8 pieces of 2; rank 1 has pieces 1 and 6, so tokens 2, 3, 12, 13, in this order. Token 12 is therefore with rank 1, in place 2.
+
+Return the rank that owns `token`, and the place at which it keeps it, counted from 0, as two ints. `length` is a multiple of
+2 · `ranks`; tokens and ranks are counted from 0. Do it by arithmetic: lengths go to billions.
+"""
+
+STUB = '''
+def zigzag_owner(token: int, ranks: int, length: int) -> tuple[int, int]:
+    """(rank, place) of a token in zigzag order."""
+    ...
+'''
+
+EXERCISE = Exercise(
+    name="zigzag_owner",
+    lecture="13",
+    title="where is my token?",
+    level=1,
+    minutes=8,
+    asked=ASKED,
+    stub=STUB,
+    parts=("rank", "place"),
+    hints=(
+        "In which of the 2P pieces is the token, and at which place within it?",
+        "Pieces 0 to P − 1 belong to the rank of the same number. Pieces P to 2P − 1 go to the ranks P − 1 down to 0.",
+        "size = length // (2 · ranks); piece, place = divmod(token, size). A late piece is the rank's second one: it begins at place size.",
+    ),
+)

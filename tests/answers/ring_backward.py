@@ -1,0 +1,52 @@
+import torch
+
+
+def _block(q, k, v, L, D, do):
+    root = q.shape[-1] ** -0.5
+    p = torch.exp(q @ k.transpose(1, 2) * root - L.unsqueeze(-1))
+    ds = p * (do @ v.transpose(1, 2) - D) * root
+    return ds @ k, ds.transpose(1, 2) @ q, p.transpose(1, 2) @ do
+
+
+def right_in_place(rank, ranks, q, k, v, o, L, do):
+    q, k, v, do = (x.float() for x in (q, k, v, do))
+    D = (o * do).sum(-1).unsqueeze(-1)
+    dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
+    for _ in range(ranks):
+        for total, part in zip((dq, dk, dv), _block(q, k, v, L, D, do)):
+            total += part
+        k, v, dk, dv = yield ("post", k, v, dk, dv)
+        yield ("wait",)
+    return dq, dk, dv
+
+
+def right_in_double(rank, ranks, q, k, v, o, L, do):
+    q, k, v, o, L, do = (x.double() for x in (q, k, v, o, L, do))
+    D = (o * do).sum(-1, keepdim=True)
+    dq, dk, dv = 0, torch.zeros_like(k), torch.zeros_like(v)
+    for _ in range(ranks):
+        part, a, b = _block(q, k, v, L, D, do)
+        dq, dk, dv = dq + part, dk + a, dv + b
+        new = yield ("post", k, v, dk, dv)
+        yield ("wait",)
+        k, v, dk, dv = new
+    return dq.float(), dk.float(), dv.float()
+
+
+def wrong_keys_home_without_their_sums(rank, ranks, q, k, v, o, L, do):
+    """one hop short"""
+    q, k, v, do = (x.float() for x in (q, k, v, do))
+    D = (o * do).sum(-1).unsqueeze(-1)
+    dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
+    for step in range(ranks):
+        part, a, b = _block(q, k, v, L, D, do)
+        dq, dk, dv = dq + part, dk + a, dv + b
+        if step < ranks - 1:
+            k, v, dk, dv = yield ("post", k, v, dk, dv)
+            yield ("wait",)
+    return dq, dk, dv
+
+
+def wrong_order_of_results(rank, ranks, q, k, v, o, L, do):
+    answer = yield from right_in_place(rank, ranks, q, k, v, o, L, do)
+    return answer[1], answer[0], answer[2]

@@ -1,0 +1,67 @@
+import torch
+
+
+def _merged(state, part):
+    if state is None:
+        return part
+    (o, L), (p, p_L) = state, part
+    weight = torch.sigmoid(p_L - L)[..., None]
+    return o + weight * (p - o), torch.logaddexp(L, p_L)
+
+
+def right_by_pairs(rank, ranks, q, k, v, attend):
+    state = None
+    for source in [(rank - t) % ranks for t in range(ranks)]:
+        last = source == (rank + 1) % ranks
+        new = None if last else (yield ("post", k, v))
+        if source <= rank:
+            state = _merged(state, attend(q, k, v, causal=source == rank))
+        if not last:
+            yield ("wait",)
+            k, v = new
+    return state[0]
+
+
+def right_one_tensor(rank, ranks, q, k, v, attend):
+    here, state = torch.stack([k, v]), None
+    for step in range(ranks):
+        if step + 1 < ranks:
+            new = yield ("post", here)
+        if step <= rank:
+            state = _merged(state, attend(q, *here, step == 0))
+        if step + 1 < ranks:
+            yield ("wait",)
+            here = new
+    return state[0]
+
+
+def wrong_attends_after_the_wait(rank, ranks, q, k, v, attend):
+    """travels while nobody computes"""
+    state = None
+    for step in range(ranks):
+        mine = (k, v)
+        if step + 1 < ranks:
+            k, v = yield ("post", k, v)
+            yield ("wait",)
+        if step <= rank:
+            state = _merged(state, attend(q, *mine, step == 0))
+    return state[0]
+
+
+def wrong_no_generator(rank, ranks, q, k, v, attend):
+    return attend(q, k, v, True)[0]
+
+
+def wrong_waits_without_a_post(rank, ranks, q, k, v, attend):
+    yield ("wait",)
+    return attend(q, k, v, True)[0]
+
+
+def wrong_asks_for_ever(rank, ranks, q, k, v, attend):
+    while True:
+        yield ("post", k, v)
+
+
+def wrong_request(rank, ranks, q, k, v, attend):
+    yield "post", "keys"
+    return attend(q, k, v, True)[0]

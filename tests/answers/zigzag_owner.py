@@ -1,0 +1,28 @@
+import torch
+
+
+def right_by_mirroring(token, ranks, length):
+    size = length // ranks // 2
+    late = token >= length // 2
+    mirrored = length - 1 - token if late else token
+    rank = mirrored // size
+    return rank, token % size + late * size
+
+
+def wrong_by_a_list(token, ranks, length):
+    """back, P − 1 to 0"""
+    size = length // (2 * ranks)
+    return token // size % ranks, token % size + size * (token // size >= ranks)
+
+
+def wrong_floats(token, ranks, length):
+    size = length / (2 * ranks)
+    piece = round(token / size)
+    return min(piece, 2 * ranks - 1 - piece), int(token % size)
+
+
+def right_by_tensors(token, ranks, length):
+    size = length // (2 * ranks)
+    piece = torch.tensor(token) // size
+    rank = torch.minimum(piece, 2 * ranks - 1 - piece)
+    return int(rank), token % size + (size if piece >= ranks else 0)
