@@ -212,7 +212,7 @@ def _training(axes: Sequence[Axes]) -> None:
 def ratios(phase: str, peer: str, device: str = H200) -> list[float]:
     """attention()'s 'forward' or 'backward' rate over a peer's in replayed graphs, at each of the twelve recorded shapes."""
     found = _speeds_of(phase, device)
-    return [rate / found[(peer, *shape)] for (name, *shape), rate in found.items() if name == "attention()"]
+    return [rate / found[(peer, *key[1:])] for key, rate in found.items() if key[0] == "attention()"]
 
 
 def _speeds_of(phase: str, device: str = H200) -> dict[tuple[str, int, bool, int], float]:
