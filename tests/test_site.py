@@ -153,7 +153,9 @@ def test_no_page_has_a_serious_barrier(site, open_file) -> None:
         page.evaluate(web.AXE.read_text(encoding="utf-8"))
         for theme in ("light", "dark"):
             page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
-            page.evaluate("() => Promise.all(document.getAnimations().map(one => one.finished))")  # colours change by degrees
+            page.evaluate(
+                "() => Promise.all(document.getAnimations().map(one => one.finished))"
+            )  # colours change by degrees
             assert page.evaluate(SERIOUS) == [], f"{name}, {theme}"
         page.close()
 

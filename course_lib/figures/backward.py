@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import accumulate
-from statistics import geometric_mean, median
+from statistics import median
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from course_lib.figures.records import label, rows
+from course_lib.figures.records import H200, label, rows
 from course_lib.model import cost
 from course_lib.plots import curves, grouped_bars, traffic_bars
 from course_lib.show import style
@@ -35,10 +35,21 @@ class Speed(NamedTuple):
     """TFLOP/s of one attention at one shape, as the papers count: five matmuls backward, half of all under a mask."""
 
     algorithm: str
+    direction: str
+    how: str
     d: int
     causal: bool
     n: int
-    forward_tflops: float
+    tflops: float
+
+
+class TwoPasses(NamedTuple):
+    """The same, of an earlier run in which attention() went backward in two passes."""
+
+    algorithm: str
+    d: int
+    causal: bool
+    n: int
     backward_tflops: float
 
 
@@ -198,22 +209,23 @@ def _training(axes: Sequence[Axes]) -> None:
 # --- forward and backward speeds ---
 
 
-def speeds() -> dict[tuple[str, int, bool, int], Speed]:
-    """The recorded speeds by (algorithm, d, causal, N)."""
-    return {row[:4]: row for row in rows(Speed, "attention_speed")}
+def ratios(phase: str, peer: str, device: str = H200) -> list[float]:
+    """attention()'s 'forward' or 'backward' rate over a peer's in replayed graphs, at each of the twelve recorded shapes."""
+    found = _speeds_of(phase, device)
+    return [rate / found[(peer, *key[1:])] for key, rate in found.items() if key[0] == "attention()"]
 
 
-def ratios(phase: str, peer: str, d: int | None = None, causal: bool | None = None) -> list[float]:
-    """attention()'s 'forward' or 'backward' rate over a peer's, at each recorded shape with this d and this mask."""
-    found = speeds()
+def _speeds_of(phase: str, device: str = H200) -> dict[tuple[str, int, bool, int], float]:
+    """TFLOP/s by (algorithm, d, causal, N)."""
+    found = rows(Speed, "attention_beside_peers", device)
+    return {(x.algorithm, *x[3:6]): x.tflops for x in found if (x.direction, x.how) == (phase, "graphs")}
+
+
+def two_pass_ratios(peer: str, d: int | None = None, causal: bool | None = None) -> list[float]:
+    """The rate of two passes over a peer's backward pass in their run, at each shape with this d and this mask."""
+    found = {row[:4]: row.backward_tflops for row in rows(TwoPasses, "attention_speed")}
     shapes = [key for key in found if key[0] == "attention" and d in (None, key[1]) and causal in (None, key[2])]
-    field = f"{phase}_tflops"
-    return [getattr(found[key], field) / getattr(found[(peer, *key[1:])], field) for key in shapes]
-
-
-def mean_ratio(phase: str, peer: str) -> float:
-    """The geometric mean of ``ratios`` over all recorded shapes."""
-    return geometric_mean(ratios(phase, peer))
+    return [found[key] / found[(peer, *key[1:])] for key in shapes]
 
 
 def step_seconds(algorithm: str) -> float:
@@ -228,30 +240,31 @@ def error_shares(causal: bool) -> list[float]:
 
 
 def backward_speed() -> style.Picture:
-    """Forward and backward at the longest recorded N: attention() beside FlashAttention-2 and cuDNN."""
+    """Forward and backward at the longest recorded N: attention() beside FlashAttention-2, cuDNN and FlashAttention-4."""
     return style.picture(
         _speeds,
         size=(12, 4),
         axes=(1, 2),
-        alt="left forward, right backward: rates of three attentions as bars, a group for each head size and mask",
+        alt="left forward, right backward: rates of four attentions as bars, a group for each head size and mask; backward ours twice",
     )
 
 
 def _speeds(axes: Sequence[Axes]) -> None:
-    found = speeds()
-    n = max(key[3] for key in found)
+    n = 16_384
     groups = {f"d = {d}" + (",\ncausal" if causal else ""): (d, causal) for d in (64, 128) for causal in (False, True)}
-    names = {"FA2": "FA2", "attention()": "attention", "cuDNN": "cuDNN"}
-    titles = {"forward": "forward: attention() is in front", "backward": "backward, in two passes: cuDNN leads"}
-    passes = {"forward": "", "backward": ", two passes"}
+    names = {"FA2": "FA2", "cuDNN": "cuDNN", "FA4": "FA4", "attention()": "attention()"}
+    titles = {"forward": "forward: FA4 leads", "backward": "backward: one pass beats two"}
     for ax, (phase, title) in zip(axes, titles.items(), strict=True):
-        rates = {
-            words + passes[phase] * (name == "attention"): [
-                getattr(found[(name, *group, n)], f"{phase}_tflops") for group in groups.values()
-            ]
-            for words, name in names.items()
-        }
+        found = _speeds_of(phase)
+        rates = {words: [found[(name, *group, n)] for group in groups.values()] for words, name in names.items()}
+        if phase == "backward":
+            earlier = {row[:4]: row.backward_tflops for row in rows(TwoPasses, "attention_speed")}
+            rates["two passes"] = [earlier[("attention", *group, n)] for group in groups.values()]
         grouped_bars(ax, list(groups), rates, "TFLOP/s", "recorded", log=False)
-        ax.set(ylim=(0, 800))
+        for bar in ax.patches[len(names) * len(groups) :]:  # the two passes, in the colour of the one
+            bar.set_alpha(0.4)
+        ax.legend(loc="upper left", ncols=3)
+        ax.set(ylim=(0, 900))
         ax.set_title(title, **HEAD)
-    style.source_note(axes[0], f"bf16, N = {n:,}, {label('attention_speed')}")
+    made = label("attention_beside_peers"), label("attention_speed").split(",")[0]
+    style.source_note(axes[0], f"bf16, N = {n:,}, {made[0]}; two passes {made[1]}")

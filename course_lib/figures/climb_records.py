@@ -57,14 +57,16 @@ class Setting(NamedTuple):
     tflops: float
 
 
-class Forward(NamedTuple):
-    """A forward pass of lecture 07's recording, in TFLOP/s."""
+class Pass(NamedTuple):
+    """A pass of lecture 07's recording, in TFLOP/s."""
 
     algorithm: str
+    direction: str
+    how: str
     d: int
     causal: bool
     n: int
-    forward_tflops: float
+    tflops: float
 
 
 class Shares(NamedTuple):
@@ -147,7 +149,8 @@ def fa2_shares() -> dict[str, list[float]]:
     """FlashAttention-2's shares of the peak at twelve shapes, in two runs."""
     peak = data.gpu("H200").flops_per_s("bf16") / 1e12
     shapes = [(d, causal, n) for d in (64, 128) for causal in (False, True) for n in (1024, 4096, 16_384)]
-    seventh = {row[1:4]: row.forward_tflops for row in rows(Forward, "attention_speed") if row.algorithm == "FA2"}
+    passes = rows(Pass, "attention_beside_peers")
+    seventh = {row[3:6]: row.tflops for row in passes if row[:3] == ("FA2", "forward", "graphs")}
     return {
         "this page": [rate("FA2", *shape) / peak for shape in shapes],
         "lecture 07": [seventh[shape] / peak for shape in shapes],

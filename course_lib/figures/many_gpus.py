@@ -17,6 +17,7 @@ from course_lib.show import style
 
 HEADS, D = 32, 128  # of the model that the lecture calculates with
 SIZES = (8, 64, 512)  # GPUs
+FEW = 2048  # tokens of a GPU
 
 
 class Ladder(NamedTuple):
@@ -199,6 +200,35 @@ def busy_gpus(axes: Sequence[Axes], tokens: int, kv_heads: int, direction: str) 
         axes[0], f"simulated; kernels {label('attention_speed' if backward else 'forward_ladder')}; links by data sheet"
     )
     return "; ".join(words)
+
+
+def ring_timelines() -> style.Picture:
+    """Four simulated GPUs with few tokens each, causal in zigzag order: what they multiply and what they send, over two links."""
+    return style.picture(
+        _timelines,
+        size=(11, 3.9),
+        axes=(1, 2),
+        alt="bars over time for four GPUs and two links: upper bars are the matmuls of each step, lower bars its messages",
+    )
+
+
+def _timelines(axes: Sequence[Axes]) -> None:
+    for ax, link, words in zip(axes, ("NVLink 4", "InfiniBand NDR"), ("messages hide", "GPUs wait"), strict=True):
+        line = simulated("zigzag", 4, 4 * FEW, 8, link)
+        for span in line.spans():
+            multiplies = span.lane == "compute"
+            y, shade = span.rank - (0.19 if multiplies else -0.19), style.BLUE if multiplies else style.ORANGE
+            left, width = 1e6 * span.start, 1e6 * (span.end - span.start)
+            ax.barh(y, width, left=left, height=0.34, color=shade, ec="white", lw=1.5)
+            if multiplies:
+                ax.text(left + width / 2, y, f"{span.step + 1}", ha="center", va="center", color="white", fontsize=10)
+        ax.set(xlabel="µs", ylim=(3.6, -0.6), xlim=(0, 1e6 * line.seconds * 1.02))
+        ax.set_yticks(range(4), [f"GPU {rank}" for rank in range(4)])
+        ax.tick_params(axis="y", length=0)
+        ax.grid(False, axis="y")
+        ax.set_title(f"{link}: {words}", loc="left", fontsize=12.5, weight="bold")
+    source = f"simulated; {FEW:,} tokens on each GPU; blue: matmuls, by step; orange: messages; kernels {label('forward_ladder')}"
+    style.source_note(axes[0], source)
 
 
 def _short(n: int) -> str:

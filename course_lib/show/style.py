@@ -52,6 +52,7 @@ ALGORITHM = {
     "Online": BLUE,
     "FA2": GREY,
     "cuDNN": BLACK,
+    "FA4": ORANGE,
     "outer loop over K/V": SKY,
     "outer loop over Q": ORANGE,
     "two passes": BLUE,
