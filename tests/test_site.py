@@ -1,9 +1,12 @@
 """The book and the slides, built and opened from files with the network cut: search, dark mode, a phone, print, accessibility, pictures."""
 
+import functools
 import importlib
 import inspect
 import os
 import re
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import lecture_imports
@@ -144,6 +147,31 @@ def test_search_and_next_lead_through_the_course(site, open_file) -> None:
         walked.append(os.path.normpath(Path(walked[-1]).parent / after[1]).removesuffix(".html"))
     assert walked[: len(LECTURES)] == [path.stem for path in LECTURES.values()]
     assert {"glossary", "reference/model", "claims", "docs/teaching"} <= set(walked)
+
+
+class _Server(SimpleHTTPRequestHandler):
+    def log_message(self, *words: object) -> None:
+        """Says nothing."""
+
+
+def test_from_a_server_nothing_is_missing_and_a_search_shows_excerpts(site, browser) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Server, directory=site)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address, complaints = f"http://127.0.0.1:{server.server_port}/", []
+        page = browser.new_page(viewport={"width": 390, "height": 844})
+        page.on("console", lambda m: m.text.startswith("[PST]: ") or complaints.append(m.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda r: r.url.startswith((address, "data:")) or complaints.append(r.url))
+        page.on("response", lambda r: r.status < 400 or complaints.append(f"{r.status} {r.url}"))
+        for name in ("index", with_picture().stem, "reference/attention", "deploy/README"):
+            page.goto(f"{address}{name}.html")
+            typeset(page)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name}: wider than a phone"
+        page.goto(f"{address}search.html?q=logsumexp")
+        page.locator("#search-results p.context").first.wait_for()
+        page.close()
+        server.shutdown()
+    assert complaints == []
 
 
 def test_no_page_has_a_serious_barrier(site, open_file) -> None:

@@ -29,19 +29,19 @@ def _links() -> re.Pattern[str]:
     """What becomes a link, a lecture or a term; between them what takes none: code, formulas, HTML, links, titles."""
     terms = re.findall(r"^(\S.*)\n    ", (PAGES / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
     longest_first = "|".join(map(re.escape, sorted(terms, key=len, reverse=True)))
-    lectures = r"\blecture (?P<number>\d\d)\b|`(?P<page>\d\d)(?:_\w+)?`"
+    there = "|".join(path.stem[:2] for path in notebooks.lectures())
+    lectures = rf"\blecture (?P<number>{there})\b|`(?P<page>{there})(?:_\w+)?`"
     fixed = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|<summary>.*?</summary>|<[^>]*>|!?\[[^]]*\]\([^)]*\)|^#[^\n]*"
     return re.compile(rf"{lectures}|{fixed}|(?<![\w-])(?P<term>{longest_first})s?(?![\w-])", re.S | re.M | re.I)
 
 
 def linked(text: str, seen: set[str]) -> str:
     """Markdown with links at 'lecture 05', '`05`' and the first mention of each term, which then is in ``seen``."""
-    stems = {path.stem[:2]: path.stem for path in notebooks.lectures()}
 
     def link(found: re.Match[str]) -> str:
         term = (found["term"] or "").lower()
-        if stem := stems.get(found["number"] or found["page"]):
-            return f"[{found[0]}]({stem}.ipynb)"
+        if number := found["number"] or found["page"]:
+            return f"[{found[0]}]({notebooks.lecture(number).name})"
         if not term or term in seen:
             return found[0]
         seen.add(term)

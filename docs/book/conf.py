@@ -37,9 +37,6 @@ html_theme_options = {
     "article_footer_items": ["take-it"],
     "home_page_in_toc": True,
     "show_toc_level": 2,
-    "search_bar_text": "Search the course",
-    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
-    "logo": {"text": html_title},
 }
 html_context = {"default_mode": "auto"}
 mathjax_path = "mathjax/tex-chtml.js"
