@@ -266,7 +266,8 @@ def paging() -> list[tuple[str, bool]]:
     """C24: what pages of 16 cost, in the cells that hold them."""
     prices = [100 * (x - 1) for x in against(PAGED, *BATCHES)]
     found = f"decode() on an H200, pages of 16 in any order beside one piece: {min(prices):.0f} to {max(prices):.0f} % more time"
-    return [(found, min(prices) >= 20)]
+    cost = sum(price > 0 for price in prices)
+    return [(f"it costs time in {cost} of {len(prices)} cells", cost > len(prices) / 2), (found, min(prices) >= 20)]
 
 
 def sixteen_is_enough() -> list[tuple[str, bool]]:

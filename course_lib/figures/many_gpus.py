@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from course_lib import data
-from course_lib.figures.boxes import HEAD, PALE, arrow, blank, box
+from course_lib.figures.boxes import PALE, arrow, blank, box
 from course_lib.figures.records import label, rows
 from course_lib.model import parallel, ring_timeline
 from course_lib.plots import RANKS
@@ -76,7 +76,7 @@ def ring_clock() -> style.Picture:
 
 def _clock(axes: Sequence[Axes]) -> None:
     for step, ax in enumerate(axes):
-        blank(ax, 3.3, -0.25, 3.45)
+        blank(ax, 3.3, -0.25, 3.75)
         ax.set_aspect("equal")
         places = [(1.15, 2.45), (2.3, 1.25), (1.15, 0.05), (0.0, 1.25)]  # 12, 3, 6 and 9 o'clock
         for rank, (x, y) in enumerate(places):
@@ -91,7 +91,8 @@ def _clock(axes: Sequence[Axes]) -> None:
                 ((0.5, 2.05), (1.1, 2.75)),
             ):
                 arrow(ax, a, b, style.GREY)
-        ax.set_title(f"step {step + 1}" + (": own keys" if step == 0 else ""), **HEAD)
+        words = {0: ": own keys", 3: ": nothing is sent"}.get(step, "")
+        ax.text(0, 3.45, f"step {step + 1}{words}", fontsize=12.5, weight="bold")
 
 
 def hiding(ax: Axes, gpu: str, link: str, heads_per_kv: int, order: str) -> str:
