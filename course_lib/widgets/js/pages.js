@@ -36,7 +36,7 @@ function render({ model, el }) {
   label.append(" V masked, too");
   check.addEventListener("change", () => { masked = check.checked; draw(); });
   const where = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
-  const drawing = svg("svg", { viewBox: "0 0 960 268", role: "img", "aria-label": data.alt }, root);
+  const drawing = svg("svg", { viewBox: "0 0 960 268", role: "group", "aria-label": data.alt }, root);
   const sum = html("div", { class: "formula" }, root);
   const count = html("div", { class: "legend" }, root);
 

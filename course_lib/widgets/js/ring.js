@@ -75,13 +75,13 @@ function render({ model, el }) {
     svg("text", { x: x0 + wide / 2, y: 14, class: "name" }, drawing, "this step");
     now.forEach((count, r) => {
       const y = top + r * tall, source = (r - step + P) % P;
+      const label = count === 0 ? "waits" : count < busiest ? `${count}, then waits` : `${count}`;
       const row = svg("g", { tabindex: 0, role: "button", "data-rank": r, "aria-pressed": chosen === r, style: "cursor: pointer",
-        "aria-label": `rank ${r}, keys of rank ${source}: ${count} pairs` }, drawing);
+        "aria-label": `Q${r} meets K${source} ${label}: rank ${r}, keys of rank ${source}, ${count} pairs` }, drawing);
       svg("rect", { x: x0 - 108, y, width: wide + 108, height: tall - 3, fill: "transparent" }, row);
-      svg("text", { x: x0 - 58, y: y + tall / 2 + 3, style: `font-size: 15px; font-weight: ${chosen === r ? "bold" : "normal"}` }, row, `Q${r} meets K${source}`);
+      svg("text", { x: x0 - 58, y: y + tall / 2 + 3, style: `font-size: 15px; font-weight: ${chosen === r ? "bold" : "normal"}` }, row, `Q${r} meets K${source} `);
       svg("rect", { x: x0, y: y + 2, width: count * unit, height: tall - 8, fill: shade(r) }, row);
       if (count < busiest) svg("rect", { x: x0 + count * unit, y: y + 2, width: (busiest - count) * unit, height: tall - 8, fill: "none", stroke: shade(r), "stroke-dasharray": "4 4" }, row);
-      const label = count === 0 ? "waits" : count < busiest ? `${count}, then waits` : `${count}`;
       svg("text", { x: x0 + 6, y: y + tall / 2 + 3, style: "text-anchor: start; font-size: 16px; paint-order: stroke; stroke: var(--clickable-paper); stroke-width: 3px" }, row, label);
       const act = () => { chosen = chosen === r ? null : r; draw(); };
       row.addEventListener("click", act);
