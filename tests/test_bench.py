@@ -203,6 +203,15 @@ def test_the_host_s_share_without_a_gpu(capsys) -> None:
     assert "needs a CUDA GPU" in capsys.readouterr().err
 
 
+def test_in_one_mode_a_backward_pass_stays_on_the_thread_that_asks() -> None:
+    threaded = torch._C._is_multithreading_enabled
+    for mode, within in host.MODES.items():
+        with within():
+            assert threaded() == ("one thread" not in mode)
+            assert torch.is_grad_enabled() == (mode != "no_grad")
+        assert threaded()
+
+
 def test_the_table_of_the_host_s_share() -> None:
     row = {"batch": 1, "heads": 2, "n": 64, "d": 64, "mode": "no_grad", "algorithm": "attention()", "host_us": 20.5}
     found = host.table([row, row | {"mode": "forward"}, row | {"algorithm": "FA2", "host_us": 9.0}])

@@ -14,6 +14,7 @@ from course_lib.model.memory import Memory
 from course_lib.show import style
 from course_lib.widgets.butterfly import Butterfly
 from course_lib.widgets.number import NumberLine
+from course_lib.widgets.pages import PagePicture
 from course_lib.widgets.stepper import SoftmaxStepper
 from course_lib.widgets.tiles import TileExplorer
 from course_lib.widgets.timeline import PipelineTimeline
@@ -72,6 +73,7 @@ REFUSED = {
     "explorer, rows": lambda: explorer(algorithms.online_attention, *[LONG.repeat(2, 1)] * 3),
     "stepper": lambda: SoftmaxStepper(range(HUGE)),
     "butterfly": lambda: Butterfly(range(HUGE)),
+    "pages": lambda: PagePicture("A" * 10**6),
     "number line": lambda: NumberLine(10**400),
     "memory": lambda: Memory().hbm_empty("S", (HUGE, HUGE)),
     "split": lambda: cost.flash_v1_traffic(HUGE, 4, 1, block_m=1, split=-1),

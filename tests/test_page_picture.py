@@ -77,7 +77,7 @@ def test_pages_run_out_and_come_back(show) -> None:
     ("make", "error", "message"),
     [
         (lambda: PagePicture("AD"), ValueError, "a letter of turns is 'D'"),
-        (lambda: PagePicture("A" * 17), ValueError, "pass at most 16 of a sequence, in 8 pages of 4"),
+        (lambda: PagePicture("A" * 17), ValueError, "pass at most 16 of a sequence, in 6 pages of 4"),
         (lambda: PagePicture("ABC" * 8, pages=5), ValueError, "in 5 pages of 4"),
         (lambda: PagePicture("A", page=1), ValueError, "page is 1"),
     ],

@@ -279,6 +279,11 @@ def _failing(rank, folder, how):
         torch.distributed.recv(torch.empty(1), src=(rank + 1) % 3)
     if rank == 1 and how == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
+    if how == "missed":  # the kernel closes a killed process's sockets before anyone can see that it has ended
+        time.sleep(0.5 * (rank == 1))
+        if rank != 1:
+            raise RuntimeError("[pair.cc:534] Connection closed by peer [127.0.0.1]:27182")
+        os.kill(os.getpid(), signal.SIGKILL)
     if rank == 1 and how == "raises":
         raise LookupError("no such token")
     if rank == 1 and how == "leaves":
@@ -291,6 +296,7 @@ def _failing(rank, folder, how):
     ("how", "rank", "message"),
     [
         ("killed", 1, r"rank 1 was killed by signal 9 \(SIGKILL\); the other ranks were ended"),
+        ("missed", 1, r"rank 1 was killed by signal 9 \(SIGKILL\); the other ranks were ended"),
         (
             "raises",
             1,

@@ -7,11 +7,11 @@ from matplotlib.figure import Figure
 
 from course_lib import plots
 from course_lib.model import parallel
-from course_lib.widgets.ring import LENGTH, RANKS, RingSteps
+from course_lib.widgets.ring import LENGTH, RingSteps
 
 
 def counted(page) -> list[int]:
-    labels = [row.get_attribute("aria-label") for row in page.locator("[data-rank]").all()]
+    labels = page.locator("[data-rank]").evaluate_all("rows => rows.map(row => row.getAttribute('aria-label'))")
     return [int(re.search(r"(\d+) pairs", label).group(1)) for label in labels]
 
 
@@ -20,17 +20,16 @@ def test_the_ring_counts_as_the_library_does(show) -> None:
     page = show(RingSteps())
     for order in parallel.ORDERS:
         page.get_by_label("order", exact=True).select_option(order)
-        for ranks in RANKS:
+        for ranks, mask in ((2, "causal"), (8, "causal"), (4, "none")):
             page.get_by_label("ranks", exact=True).select_option(str(ranks))
-            for mask in ("none", "causal"):
-                page.get_by_label("mask", exact=True).select_option(mask)
-                for step, pairs in enumerate(parallel.step_pairs(order, ranks, LENGTH, mask == "causal")):
-                    assert page.locator(".where").inner_text() == f"step {step + 1} of {ranks}"
-                    assert counted(page) == pairs, (order, ranks, mask, step)
-                    assert page.locator('[data-strong="true"]').count() == sum(pairs)
-                    page.get_by_role("button", name="the next step").click()
-                share = parallel.efficiency(order, ranks, LENGTH, mask == "causal")
-                assert f"worked {100 * share:.0f} % of the time" in page.locator(".formula").inner_text()
+            page.get_by_label("mask", exact=True).select_option(mask)
+            for step, pairs in enumerate(parallel.step_pairs(order, ranks, LENGTH, mask == "causal")):
+                assert page.locator(".where").inner_text() == f"step {step + 1} of {ranks}"
+                assert counted(page) == pairs, (order, ranks, mask, step)
+                assert page.locator('[data-strong="true"]').count() == sum(pairs)
+                page.get_by_role("button", name="the next step").click()
+            share = parallel.efficiency(order, ranks, LENGTH, mask == "causal")
+            assert f"worked {100 * share:.0f} % of the time" in page.locator(".formula").inner_text()
     assert page.locator(".course-clickable").bounding_box()["height"] <= 720
 
 

@@ -1,4 +1,4 @@
-"""Lecture 08: what a step of decoding reads, how its keys are split among programs, and what a blog post measured."""
+"""Lecture 08: what a step of decoding reads, how its keys are split among programs, what that takes on an H200, and claims of others."""
 
 import math
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from matplotlib.patches import Polygon, Rectangle
 
 from course_lib import data
 from course_lib.figures.boxes import HEAD, PALE, WORDS, arrow, blank, box
+from course_lib.figures.records import label, rows
 from course_lib.kernels.decoding import SHORTEST, choose_splits, wave_efficiency
 from course_lib.model.decoding import cache_bytes, decode_traffic
 from course_lib.show import style
@@ -21,7 +22,7 @@ SHAPES = ((1, 8192), (1, 131_072), (16, 8192), (64, 4096))  # batch and keys
 
 
 def step_time(ax: Axes, batch: int, heads_k: int, gpu: str) -> str:
-    """Draw the least time of a step over the length of the text: weights once, each sequence's cache. Says what it comes to at 131,072."""
+    """Draw the least time of a step over the sequences' length: weights once, and every cache. Says what it comes to at 131,072."""
     speed, room = data.gpu(gpu).hbm_bytes_per_s, data.gpu(gpu).hbm_gb * 1e9
     lengths = [round(2 ** (p / 4)) for p in range(40, 69)]
     weights, caches = WEIGHTS / speed * 1e3, [_caches(batch, n, heads_k) / speed * 1e3 for n in lengths]
@@ -60,7 +61,7 @@ def step_time(ax: Axes, batch: int, heads_k: int, gpu: str) -> str:
     ticks = [2**p for p in range(10, 18)]
     ax.set_xticks(ticks, [f"{n // 1024}k" for n in ticks])
     ax.minorticks_off()
-    ax.set_title("A long text weighs as much as the model", **HEAD)
+    ax.set_title("A long sequence weighs as much as the model", **HEAD)
     style.kind_label(ax, "model")
     end = WEIGHTS + _caches(batch, lengths[-1], heads_k)
     fits = "" if end <= room else f", more than the {gpu}'s memory holds"
@@ -76,7 +77,7 @@ def _caches(batch: int, n: int, heads_k: int) -> float:
 
 
 def key_splits() -> style.Picture:
-    """One token's query against a long text: each head of keys is cut into splits, a program each, whose results are merged."""
+    """One token's query against a long sequence: each head of keys is cut into splits, a program each, whose results are merged."""
     return style.picture(
         _splits,
         size=(11.5, 4.7),
@@ -184,6 +185,98 @@ def decode_bounds() -> Table:
     return Table(["batch × keys", "programs unsplit", "splits", "MB", "% partial results", "µs at least"], lines)
 
 
+class Cell(NamedTuple):
+    """The attention of one step for ``batch`` sequences of ``n`` keys in bf16, 32 heads on 8 of 128; how: 'graphs' or 'eager'."""
+
+    algorithm: str
+    how: str
+    batch: int
+    n: int
+    seconds: float
+
+
+UNSPLIT, OURS, SDPA = "decode(), unsplit", "decode()", "SDPA"
+
+
+def cells() -> list[tuple[int, int]]:
+    """Batch and keys of all that was recorded."""
+    return list(dict.fromkeys((run.batch, run.n) for run in rows(Cell, "decoding_speed")))
+
+
+def took(algorithm: str, batch: int, n: int, how: str = "graphs") -> float:
+    """Seconds; raises ValueError for what was not recorded."""
+    for run in rows(Cell, "decoding_speed"):
+        if run[:4] == (algorithm, how, batch, n):
+            return run.seconds
+    raise ValueError(f"{algorithm} was not recorded at {batch} × {n:,}, {how}; choose one of {cells()}")
+
+
+def terabytes_per_s(algorithm: str, batch: int, n: int, how: str = "graphs") -> float:
+    """The rate at which K and V are read; a copy reads them and writes them."""
+    return (2 if algorithm == "copy" else 1) * _kv_bytes(batch, n) / took(algorithm, batch, n, how) / 1e12
+
+
+def _kv_bytes(batch: int, n: int) -> int:
+    return batch * cache_bytes(n, 1, HEADS_K, D)
+
+
+def against(algorithm: str, *batches: int) -> list[float]:
+    """How many times as long as decode() an algorithm takes, in the cells of these batches in which it was recorded."""
+    there = {(run.batch, run.n) for run in rows(Cell, "decoding_speed") if run.algorithm == algorithm}
+    return [took(algorithm, *cell) / took(OURS, *cell) for cell in cells() if cell[0] in batches and cell in there]
+
+
+def layer_times() -> style.Picture:
+    """Four batches of the page's model on an H200: one layer's attention unsplit, split, and as SDPA, beside the bound of its bytes."""
+    return style.picture(
+        _layer_times,
+        size=(10.5, 4.6),
+        alt="microseconds on a logarithmic axis: for each of four batches bars for three kernels, and a hollow diamond for the bound",
+    )
+
+
+def _layer_times(ax: Axes) -> None:
+    bars = (
+        (UNSPLIT, "unsplit", style.GREY),
+        (OURS, "split by the rule", style.BLUE),
+        (SDPA, "PyTorch's SDPA", style.ORANGE),
+    )
+    for group, (batch, n) in enumerate(SHAPES):
+        for i, (algorithm, name, shade) in enumerate(bars):
+            y, time = 4 * group + i, took(algorithm, batch, n) * 1e6
+            ax.plot([1, time], [y, y], color=shade, lw=11, solid_capstyle="butt", zorder=2)
+            ax.text(time * 1.1, y, f"{time:,.0f}   {name}" if group == 0 else f"{time:,.0f}", va="center", fontsize=11)
+        bound = _kv_bytes(batch, n) / data.gpu("H200").hbm_bytes_per_s * 1e6
+        ax.plot([bound], [4 * group + 1], "D", mfc="white", mec=style.BLACK, ms=10, mew=1.6, zorder=4)
+    ax.set(xscale="log", xlim=(3, 4000), ylim=(4 * len(SHAPES) - 1, -1), xlabel="µs for one layer")
+    ax.set_yticks([4 * group + 1 for group in range(len(SHAPES))], [f"{batch} × {n:,}" for batch, n in SHAPES])
+    ax.set_xticks([10, 100, 1000], ["10", "100", "1,000"])
+    ax.minorticks_off()
+    ax.tick_params(axis="y", length=0)
+    ax.grid(False, axis="y")
+    ax.set_title("Splitting pays while SMs are idle; then the bytes set the time", **HEAD)
+    style.source_note(ax, f"{label('decoding_speed')}, bf16, replayed graphs   ◇ K and V at 4.8 TB/s")
+
+
+BATCHES = (1, 16, 64, 128)
+PAGED = "decode(), pages of 16"
+
+
+def paging() -> list[tuple[str, bool]]:
+    """C24: what pages of 16 cost, in the cells that hold them."""
+    prices = [100 * (x - 1) for x in against(PAGED, *BATCHES)]
+    found = f"decode() on an H200, pages of 16 in any order beside one piece: {min(prices):.0f} to {max(prices):.0f} % more time"
+    cost = sum(price > 0 for price in prices)
+    return [(f"it costs time in {cost} of {len(prices)} cells", cost > len(prices) / 2), (found, min(prices) >= 20)]
+
+
+def sixteen_is_enough() -> list[tuple[str, bool]]:
+    """C25: pages of 16 beside pages of 256."""
+    pairs = zip(against(PAGED, *BATCHES), against("decode(), pages of 256", *BATCHES), strict=True)
+    prices = [100 * (x / y - 1) for x, y in pairs]
+    return [(f"beside pages of 256: {min(prices):.1f} to {max(prices):.1f} % more time", max(prices) < 5)]
+
+
 class Reported(NamedTuple):
     """A row of the blog post's table: A100, fp16, 16 heads on 2 of 128; microseconds."""
 
@@ -212,7 +305,8 @@ def fifty_times() -> list[tuple[str, bool]]:
     """C16: the largest gain in the table that stands beside the claim."""
     best = max(reported(), key=lambda row: row.gain)
     found = f"its table's largest gain is {best.fa2_us:,} / {best.split_us} = {best.gain:.1f} times, at {best.batch} × {best.n:,}"
-    return [(found, best.gain >= 50)]
+    ours = max(against(UNSPLIT, 1))
+    return [(found, best.gain >= 50), (f"ours, with 8 heads of keys on an H200: at most {ours:.1f} times", ours >= 50)]
 
 
 def constant_time() -> list[tuple[str, bool]]:
@@ -223,6 +317,10 @@ def constant_time() -> list[tuple[str, bool]]:
     return [
         (f"from 256 to {equal[-1].n:,} keys: {fast} to {slow} µs", slow < 1.5 * fast),
         (f"but all these rows hold {min(tokens):,} tokens, {equal[0].megabytes:.0f} MB", len(tokens) > 1),
+        (
+            f"ours: 8 times the keys of 1 × 4,096 take {took(OURS, 1, 32_768) / took(OURS, 1, 4096):.1f} times as long",
+            False,
+        ),
         (
             f"one sequence twice as long: {equal[-1].split_us} → {longest.split_us} µs",
             longest.split_us < 1.2 * equal[-1].split_us,

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from course_lib import data
-from course_lib.figures.boxes import HEAD, PALE, arrow, blank, box
+from course_lib.figures.boxes import PALE, arrow, blank, box
 from course_lib.figures.records import label, rows
 from course_lib.model import parallel, ring_timeline
 from course_lib.plots import RANKS
@@ -32,27 +32,30 @@ class Ladder(NamedTuple):
 
 
 class Passes(NamedTuple):
-    """Both passes of attention()."""
+    """A pass of attention() or of a peer, in replayed graphs or in eager calls."""
 
     algorithm: str
+    direction: str
+    how: str
     d: int
     causal: bool
     n: int
-    backward_tflops: float
+    tflops: float
 
 
 @functools.cache
 def kernel_rates(backward: bool = False) -> dict[int, float]:
     """Operations a second of ``attention()`` on an H200 without a mask, d = 128, by the recorded length; of its backward pass alone."""
     if backward:
-        found = {x.n: x.backward_tflops for x in rows(Passes, "attention_speed") if _ours(x, "attention")}
+        passes = rows(Passes, "attention_beside_peers")
+        found = {x.n: x.tflops for x in passes if _ours(x) and (x.direction, x.how) == ("backward", "graphs")}
     else:
-        found = {x.n: x.tflops for x in rows(Ladder, "forward_ladder") if _ours(x, "attention()")}
+        found = {x.n: x.tflops for x in rows(Ladder, "forward_ladder") if _ours(x)}
     return {n: tflops * 1e12 for n, tflops in sorted(found.items())}
 
 
-def _ours(row: Ladder | Passes, name: str) -> bool:
-    return row.algorithm == name and row.d == D and not row.causal
+def _ours(row: Ladder | Passes) -> bool:
+    return row.algorithm == "attention()" and row.d == D and not row.causal
 
 
 def kernel_rate(tokens: float, backward: bool = False) -> float:
@@ -73,7 +76,7 @@ def ring_clock() -> style.Picture:
 
 def _clock(axes: Sequence[Axes]) -> None:
     for step, ax in enumerate(axes):
-        blank(ax, 3.3, -0.25, 3.45)
+        blank(ax, 3.3, -0.25, 3.75)
         ax.set_aspect("equal")
         places = [(1.15, 2.45), (2.3, 1.25), (1.15, 0.05), (0.0, 1.25)]  # 12, 3, 6 and 9 o'clock
         for rank, (x, y) in enumerate(places):
@@ -88,7 +91,8 @@ def _clock(axes: Sequence[Axes]) -> None:
                 ((0.5, 2.05), (1.1, 2.75)),
             ):
                 arrow(ax, a, b, style.GREY)
-        ax.set_title(f"step {step + 1}" + (": own keys" if step == 0 else ""), **HEAD)
+        words = {0: ": own keys", 3: ": nothing is sent"}.get(step, "")
+        ax.text(0, 3.45, f"step {step + 1}{words}", fontsize=12.5, weight="bold")
 
 
 def hiding(ax: Axes, gpu: str, link: str, heads_per_kv: int, order: str) -> str:
@@ -197,7 +201,8 @@ def busy_gpus(axes: Sequence[Axes], tokens: int, kv_heads: int, direction: str) 
         ax.set_title(f"{link}: {data.link(link) / 1e9:.0f} GB/s", loc="left", fontsize=12.5, weight="bold")
     axes[0].set_ylabel("share of time that\nGPUs multiply")
     style.source_note(
-        axes[0], f"simulated; kernels {label('attention_speed' if backward else 'forward_ladder')}; links by data sheet"
+        axes[0],
+        f"simulated; kernels {label('attention_beside_peers' if backward else 'forward_ladder')}; links by data sheet",
     )
     return "; ".join(words)
 

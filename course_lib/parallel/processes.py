@@ -6,6 +6,7 @@ parts = run(function, 4, x)        # function(rank, x) in four processes; what t
 import contextlib
 import os
 import pickle
+import re
 import signal
 import sys
 import tempfile
@@ -26,6 +27,10 @@ from course_lib import checks
 MOST_RANKS = 64
 BACKENDS = ("gloo", "nccl")
 _SLICE = 0.005  # seconds between two looks at the processes
+_GRACE = 5.0  # seconds in which the rank should end that others have missed
+_MISSED = re.compile(
+    r"connection|socket|broken pipe|gloo|nccl", re.IGNORECASE
+)  # what gloo and NCCL say of a rank that is gone
 _FRESH = "from course_lib.parallel.processes import _fresh; _fresh()"
 
 
@@ -117,9 +122,13 @@ def _wait(folder: Path, pids: dict[int, int], end: float, limit: float) -> None:
     while pids:
         failed = _ended(folder, pids)
         if failed:
-            failed |= _ended(folder, pids)  # one that was killed ended before those that missed it
+            grace = time.monotonic() + _GRACE  # whoever missed another one may have ended before it
+            while pids and all(_missed_another(folder, rank) for rank in failed) and time.monotonic() < grace:
+                time.sleep(_SLICE)
+                failed |= _ended(folder, pids)
             killed = {rank: -code for rank, code in failed.items() if code < 0}
-            rank = min(killed or failed, key=lambda rank: _time(folder, rank))
+            first = [rank for rank in killed or failed if not _missed_another(folder, rank)]
+            rank = min(first or failed, key=lambda rank: _time(folder, rank))
             if killed:
                 how = f"was killed by signal {killed[rank]} ({signal.Signals(killed[rank]).name})"
             else:
@@ -158,6 +167,12 @@ def _end(pids: dict[int, int]) -> None:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def _missed_another(folder: Path, rank: int) -> bool:
+    """Whether the rank raised because another one was gone."""
+    said = [line for line in _text(Path(folder, f"{rank}.error")).splitlines() if not line.startswith(" ")]
+    return any(map(_MISSED.search, said))
 
 
 def _time(folder: Path, rank: int) -> float:

@@ -22,11 +22,17 @@ from course_lib.show.tables import Table
 
 SHAPES = ((1, 2, 64, 64), (1, 16, 1024, 128), (4, 16, 2048, 128))  # [B, H, N, D]: tiny; usual ones
 BURST, ROUNDS = 20, 40  # calls between two waits; how often
-MODES = ("no_grad", "forward", "forward and backward")
+# A backward pass runs on a thread of autograd's own, which has to be woken; on one thread it runs where it is asked for.
+MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "no_grad": torch.no_grad,
+    "forward": contextlib.nullcontext,
+    "forward and backward": contextlib.nullcontext,
+    "forward and backward, one thread": partial(torch.autograd.set_multithreading_enabled, False),
+}
 
 
 def attention_host() -> list[dict[str, Any]]:
-    """Microseconds of the host for a call, bf16, without a mask: without autograd, with it, and with the backward pass.
+    """Microseconds of the host for a call, bf16, without a mask: without autograd, with it, and with the backward pass (``MODES``).
 
     Beside torch's own attention, and beside what attention() was made of before: launches by Triton's binder, with and
     without an operator of torch's library around them.
@@ -43,11 +49,11 @@ def attention_host() -> list[dict[str, Any]]:
             "Triton's launch alone": partial(module.launch_forward, q, k, v, *options),
             "the repeated launch alone": partial(repeated, None, (q, k, v)),
         }
-        for mode in MODES:
+        for mode, within in MODES.items():
             for name, call in (calls | (parts if mode == "no_grad" else {})).items():
-                run = partial(_backward, call, (q, k, v), do) if mode == MODES[2] else call
+                run = partial(_backward, call, (q, k, v), do) if "backward" in mode else call
                 chosen = sdpa_kernel(FUSED[name]) if name in FUSED else contextlib.nullcontext()
-                with chosen, torch.no_grad() if mode == "no_grad" else contextlib.nullcontext():
+                with chosen, within():
                     low, middle, high = _microseconds(run)
                 b, h, n, d = shape
                 rows.append(

@@ -1,20 +1,23 @@
 """Attention on two GPUs of one machine: the ring in its orders, Ulysses and torch's context_parallel, beside one GPU's attention()."""
 
+import contextlib
+import functools
 import itertools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from course_lib import parallel
 from course_lib.attention import attention
 from course_lib.instruments import measure
+from course_lib.model.parallel import ORDERS
 from course_lib.recordings.training import HIDDEN
 
 RANKS, LIMIT = 2, 3000.0  # GPUs; seconds for all
@@ -44,7 +47,13 @@ CELLS = [
     Cell(n, causal, d, HIDDEN // d, HIDDEN // d // group)
     for n, causal, d, group in itertools.product((16_384, 65_536, 262_144), (False, True), (64, 128), (1, 4))
 ]
-Call = Callable[[], list[torch.Tensor]]
+
+
+class Way(NamedTuple):
+    """A call gives this rank's o, and its gradients; inside ``within``, which is entered once for many calls."""
+
+    call: Callable[[], list[torch.Tensor]]
+    within: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
 
 
 def ring_of_gpus() -> list[dict[str, Any]]:
@@ -59,12 +68,12 @@ def ring_of_gpus() -> list[dict[str, Any]]:
 
 def measured(rank: int, cells: list[Cell], rounds: int, loop: float) -> list[dict[str, Any]]:
     """The rows, in the process of a rank; on CPUs in float32."""
-    device = torch.device("cuda", rank) if torch.cuda.is_initialized() else torch.device("cpu")
+    device = torch.device("cuda", rank) if dist.get_backend() == "nccl" else torch.device("cpu")
     rows: list[dict[str, Any]] = []
     for cell, direction in itertools.product(cells, PASSES):
-        calls = _calls(cell, direction != PASSES[0], device)
-        errors = _errors(calls, cell, rank)
-        times = _times({name: calls[name] for name in errors}, rounds, loop, device)
+        ways = _ways(cell, direction != PASSES[0], device)
+        errors = _errors(ways, cell, rank)
+        times = _times({name: ways[name] for name in errors}, rounds, loop, device)
         for name, seconds in times.items():
             quarters = statistics.quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else seconds * 3
             row = {"algorithm": name, "direction": direction, **cell._asdict(), "ranks": dist.get_world_size()}
@@ -78,14 +87,14 @@ def measured(rank: int, cells: list[Cell], rounds: int, loop: float) -> list[dic
     return rows
 
 
-def _calls(cell: Cell, gradients: bool, device: torch.device) -> dict[str, Call]:
-    """Each way by name: a call gives this rank's o, and its gradients."""
+def _ways(cell: Cell, gradients: bool, device: torch.device) -> dict[str, Way]:
+    """Each way by name."""
     torch.manual_seed(0)
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     shapes = [(1, heads, cell.n, cell.d) for heads in (cell.heads, cell.kv_heads, cell.kv_heads, cell.heads)]
     whole = [torch.randn(shape, device=device, dtype=dtype) for shape in shapes]
 
-    def call(order: str, attend: Callable[..., Any]) -> Call:
+    def way(order: str, attend: Callable[..., Any], **more: Any) -> Way:
         *leaves, do = whole if order == "all" else _mine(whole, order)
         leaves = [x.detach().clone().requires_grad_(gradients) for x in leaves]
 
@@ -93,18 +102,20 @@ def _calls(cell: Cell, gradients: bool, device: torch.device) -> dict[str, Call]
             o = attend(*leaves)
             return [o.detach(), *(torch.autograd.grad(o, leaves, do) if gradients else [])]
 
-        return run
+        return Way(run, **more)
 
     best, causal = "zigzag" if cell.causal else "contiguous", cell.causal
-    found = {ONE: call("all", partial(attention, causal=causal))}
+    found = {ONE: way("all", partial(attention, causal=causal))}
     orders = ("contiguous", "zigzag", "striped") if causal and cell.n < LONG else (best,)
     for order in orders:
-        found[f"ring, {order}"] = call(order, partial(parallel.ring_attention, order=order, causal=causal))
+        found[f"ring, {order}"] = way(order, partial(parallel.ring_attention, order=order, causal=causal))
     if cell.heads % dist.get_world_size() == 0:
-        found["Ulysses"] = call("contiguous", partial(parallel.ulysses_attention, causal=causal))
+        found["Ulysses"] = way("contiguous", partial(parallel.ulysses_attention, causal=causal))
     for name, rotation in CONTEXT.items():
-        found[name] = call(best, partial(_context_parallel, rotation=rotation, causal=causal))
-    found[LINK] = partial(_exchange, [torch.cat(_mine(whole[1:3], "contiguous"))])
+        found[name] = way(
+            best, partial(_fused, causal=causal), within=partial(_context_parallel, device, causal, rotation)
+        )
+    found[LINK] = Way(partial(_exchange, [torch.cat(_mine(whole[1:3], "contiguous"))]))
     return found
 
 
@@ -112,20 +123,29 @@ def _mine(tensors: list[torch.Tensor], order: str) -> list[torch.Tensor]:
     return [parallel.shard(x, dist.get_world_size(), dist.get_rank(), order) for x in tensors]
 
 
-def _context_parallel(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, rotation: str) -> torch.Tensor:
-    """torch's own, of shares in its order: zigzag under a mask, else contiguous. It wants a buffer to shard, which nothing else uses."""
+def _fused(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    return torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
+    )
+
+
+@contextlib.contextmanager
+def _context_parallel(device: torch.device, causal: bool, rotation: str) -> Iterator[None]:
+    """Within it torch's own takes shares in its order: zigzag under a mask, else contiguous. It wants a buffer to shard: one unused."""
     from torch.distributed.tensor import experimental
     from torch.distributed.tensor.experimental import _attention
 
     _attention.set_rotate_method(rotation)
     _attention._cp_options.enable_load_balance = causal
-    mesh = init_device_mesh(q.device.type, (dist.get_world_size(),))
-    unused = torch.zeros(2 * dist.get_world_size(), device=q.device)
-    fused = SDPBackend.FLASH_ATTENTION
-    with sdpa_kernel(fused), experimental.context_parallel(mesh, buffers=[unused], buffer_seq_dims=[0]):
-        return torch.nn.functional.scaled_dot_product_attention(
-            q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
-        )
+    mesh, unused = _mesh(device.type), torch.zeros(2 * dist.get_world_size(), device=device)
+    fused = sdpa_kernel(SDPBackend.FLASH_ATTENTION)
+    with fused, experimental.context_parallel(mesh, buffers=[unused], buffer_seq_dims=[0]):
+        yield
+
+
+@functools.cache
+def _mesh(device: str) -> DeviceMesh:
+    return init_device_mesh(device, (dist.get_world_size(),))
 
 
 def _exchange(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -139,20 +159,17 @@ def _exchange(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     return []
 
 
-def _errors(calls: dict[str, Call], cell: Cell, rank: int) -> dict[str, float]:
+def _errors(ways: dict[str, Way], cell: Cell, rank: int) -> dict[str, float]:
     """The rms error of each way as a share of one GPU's result; ways that are wrong or raise are not among them."""
-    right, found = calls[ONE](), {}
-    for name, call in calls.items():
-        order = (
-            name.removeprefix("ring, ")
-            if name.startswith("ring")
-            else "zigzag"
-            if name in CONTEXT and cell.causal
-            else "contiguous"
-        )
+    right, found = ways[ONE].call(), {}
+    for name, way in ways.items():
+        order = name.removeprefix("ring, ")
+        if order not in ORDERS:
+            order = "zigzag" if name in CONTEXT and cell.causal else "contiguous"
         try:
             wanted = right if name == ONE else _mine(right, order)
-            pairs = zip(call(), wanted, strict=name != LINK)
+            with way.within():
+                pairs = list(zip(way.call(), wanted, strict=name != LINK))
             error = max(
                 (measure.rms_error(x, y) / float(y.double().square().mean().sqrt()) for x, y in pairs), default=0.0
             )
@@ -171,26 +188,30 @@ def _errors(calls: dict[str, Call], cell: Cell, rank: int) -> dict[str, float]:
     return found
 
 
-def _times(calls: dict[str, Call], rounds: int, loop: float, device: torch.device) -> dict[str, list[float]]:
+def _times(ways: dict[str, Way], rounds: int, loop: float, device: torch.device) -> dict[str, list[float]]:
     """Seconds of a call in each round, by the slower rank; fewer rounds where a call takes seconds."""
-    first = {name: _slowest(call, 1, device) for name, call in calls.items()}
+    first = {name: _slowest(way, 1, device) for name, way in ways.items()}
     found = {name: [seconds] if seconds >= loop else [] for name, seconds in first.items()}
     for done in range(min(rounds, max(2, round(LONGEST / max(first.values()))))):
-        for name, call in calls.items():
+        for name, way in ways.items():
             if len(found[name]) <= done:
-                found[name].append(_slowest(call, max(1, round(loop / first[name])), device))
+                found[name].append(_slowest(way, max(1, round(loop / first[name])), device))
     return found
 
 
-def _slowest(call: Call, count: int, device: torch.device) -> float:
-    dist.barrier()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    begin = time.perf_counter()
-    for _ in range(count):
-        call()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    seconds = torch.tensor((time.perf_counter() - begin) / count, device=device, dtype=torch.float64)
+def _slowest(way: Way, count: int, device: torch.device) -> float:
+    with way.within():
+        dist.barrier()
+        _finish(device)
+        begin = time.perf_counter()
+        for _ in range(count):
+            way.call()
+        _finish(device)
+        seconds = torch.tensor((time.perf_counter() - begin) / count, device=device, dtype=torch.float64)
     dist.all_reduce(seconds, dist.ReduceOp.MAX)
     return float(seconds)
+
+
+def _finish(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()

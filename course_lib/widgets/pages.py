@@ -17,12 +17,14 @@ class PagePicture(Clickable):
 
     file = "pages.js"
 
-    def __init__(self, turns: str = "AAAAABBBCABAAACBA", page: int = 4, pages: int = 8):
+    def __init__(self, turns: str = "AAAAABBBCABAAACBA", page: int = 4, pages: int = 6):
         checks.text("turns", turns)
         checks.whole("page", page, 2, 8)
         checks.whole("pages", pages, 4, 12)
         tables: dict[str, list[int]] = {name: [] for name in NAMES}
         lengths = dict.fromkeys(NAMES, 0)
+        if len(turns) > len(NAMES) * MOST:
+            raise ValueError(f"turns has {len(turns):,} letters; pass at most {len(NAMES) * MOST}")
         for name in turns:
             checks.one_of("a letter of turns", name, list(NAMES))
             if lengths[name] % page == 0:

@@ -68,7 +68,7 @@ function render({ model, el }) {
         const cell = svg("g", { class: "cell", tabindex: 0, role: "button", "data-token": `${sequence},${t}`, "aria-label": `token ${t} of ${sequence}` }, drawing);
         cell.style.fillOpacity = 1;
         svg("rect", { x, y: y + 20, width: 19, height: 22, fill: SHADES[sequence], stroke: here ? "#d55e00" : "none", "stroke-width": 4 }, cell);
-        svg("text", { x: x + 9.5, y: y + 36, class: "index", style: "font-size: 11px" }, cell, String(t));
+        svg("text", { x: x + 9.5, y: y + 36, class: "index", style: "font-size: 12px" }, cell, String(t));
         const act = () => { message = ""; chosen = [sequence, t]; draw(); };
         cell.addEventListener("click", act);
         cell.addEventListener("keydown", (event) => {
@@ -97,7 +97,7 @@ function render({ model, el }) {
         const here = p === number && r === token % page;
         svg("rect", { x: x + r * wide, y, width: wide - 3, height: 32, fill: live ? SHADES[held[0]] : "var(--clickable-paper)", stroke: here ? "#d55e00" : "var(--clickable-line)", "stroke-width": here ? 4 : 1 }, drawing);
         const words = held ? `${held[0]}${held[1]}` : "NaN";
-        svg("text", { x: x + r * wide + wide / 2 - 1.5, y: y + 21, "data-row": `${p},${r}`, class: "index", style: `font-size: 11px; ${live ? "" : "fill: var(--clickable-accent)"}` }, drawing, words);
+        svg("text", { x: x + r * wide + wide / 2 - 1.5, y: y + 21, "data-row": `${p},${r}`, class: "index", style: `font-size: 13px; ${live ? "" : "fill: var(--clickable-accent)"}` }, drawing, words);
       }
     }
     where.textContent = message || (token < 0 ? `${name} has ended; its pages are free, and what they held is still in them.`

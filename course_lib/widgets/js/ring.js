@@ -40,9 +40,9 @@ function render({ model, el }) {
   button("◀", "the step before (left arrow)", -1);
   const where = html("output", { class: "where" }, bar);
   button("▶", "the next step (right arrow)", 1);
-  const drawing = svg("svg", { viewBox: "0 0 960 452", role: "img", "aria-label": data.alt }, root);
+  const drawing = svg("svg", { viewBox: "0 0 960 452", role: "group", "aria-label": data.alt }, root);
   const words = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
-  html("div", { class: "legend" }, root, "Strong: multiplied at this step. Pale: done. Empty: to come. Dots: hidden by the mask. Click a rank to see it alone.");
+  html("div", { class: "legend" }, root, "Strong: multiplied at this step. Pale: done. Empty: to come. Dots: hidden by the mask. Dashed: waiting. Click a rank to see it alone.");
 
   const walk = (by) => {
     step = Math.min(Number(ranks.value) - 1, Math.max(0, step + by));
@@ -71,18 +71,18 @@ function render({ model, el }) {
         }, drawing);
       });
     });
-    const x0 = 560, wide = 360, tall = Math.min(44, 370 / P), unit = wide / Math.max(...pairs.flat());
+    const x0 = 560, wide = 392, tall = Math.min(44, 370 / P), unit = wide / Math.max(...pairs.flat());
     svg("text", { x: x0 + wide / 2, y: 14, class: "name" }, drawing, "this step");
     now.forEach((count, r) => {
       const y = top + r * tall, source = (r - step + P) % P;
       const row = svg("g", { tabindex: 0, role: "button", "data-rank": r, "aria-pressed": chosen === r, style: "cursor: pointer",
         "aria-label": `rank ${r}, keys of rank ${source}: ${count} pairs` }, drawing);
       svg("rect", { x: x0 - 108, y, width: wide + 108, height: tall - 3, fill: "transparent" }, row);
-      svg("text", { x: x0 - 56, y: y + tall / 2 + 3, style: chosen === r ? "font-weight: bold" : "" }, row, `Q${r} meets K${source}`);
+      svg("text", { x: x0 - 58, y: y + tall / 2 + 3, style: `font-size: 15px; font-weight: ${chosen === r ? "bold" : "normal"}` }, row, `Q${r} meets K${source}`);
       svg("rect", { x: x0, y: y + 2, width: count * unit, height: tall - 8, fill: shade(r) }, row);
       if (count < busiest) svg("rect", { x: x0 + count * unit, y: y + 2, width: (busiest - count) * unit, height: tall - 8, fill: "none", stroke: shade(r), "stroke-dasharray": "4 4" }, row);
       const label = count === 0 ? "waits" : count < busiest ? `${count}, then waits` : `${count}`;
-      svg("text", { x: x0 + 6, y: y + tall / 2 + 3, style: "text-anchor: start; paint-order: stroke; stroke: var(--clickable-paper); stroke-width: 3px" }, row, label);
+      svg("text", { x: x0 + 6, y: y + tall / 2 + 3, style: "text-anchor: start; font-size: 16px; paint-order: stroke; stroke: var(--clickable-paper); stroke-width: 3px" }, row, label);
       const act = () => { chosen = chosen === r ? null : r; draw(); };
       row.addEventListener("click", act);
       row.addEventListener("keydown", (event) => {
