@@ -51,16 +51,14 @@ def linked(text: str, seen: set[str]) -> str:
 
 
 def lecture(path: Path) -> nbformat.NotebookNode:
-    """A lecture as the book shows it: no notes, live pictures, links."""
+    """A lecture as the book shows it: no notes, live pictures, links; each figure leads to itself in full size, as it has a width."""
     notebook, seen = nbformat.read(path, as_version=4), set[str]()
     notebook.cells = [cell for cell in notebook.cells if slides.slide_type(cell) != "notes"]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, seen)
         for output in cell.get("outputs", []):
-            if image := output.get("metadata", {}).get(
-                "image/png"
-            ):  # one that has a width leads to itself in full size
+            if image := output.get("metadata", {}).get("image/png"):
                 cell.metadata["mystnb"] = {"image": {"alt": image["alt"], "width": f"{image['width']}px"}}
     pictures.bring_alive(notebook)
     return notebook
@@ -71,28 +69,20 @@ def front(path: Path) -> dict[str, Any]:
     first = nbformat.read(path, as_version=4).cells[0].source
     question = re.search(r"\*\*The question\.\*\*\s*(.*?)(?:\n\n|$)", first, re.DOTALL)
     able = [line.rstrip(";.") for line in re.findall(r"^- (.*)$", first, re.MULTILINE)]
-    return notebooks.about(path) | {
-        "path": path,
-        "stem": path.stem,
-        "question": question[1] if question else "",
-        "able": able,
-    }
+    return notebooks.about(path) | {"stem": path.stem, "question": question[1] if question else "", "able": able}
 
 
 def prepare(folder: Path) -> None:
-    """Write what Sphinx reads: the pages of docs/book, those with Jinja filled in, the guides, the lectures."""
-    shutil.copytree(PAGES, folder, ignore=shutil.ignore_patterns("static", "templates", "*.py"))
-    for document in ("docs/teaching.md", "deploy/README.md", "CITATION.cff"):
-        (folder / document).parent.mkdir(exist_ok=True)
-        shutil.copy(ROOT / document, folder / document)
+    """Write what Sphinx reads: the pages of docs/book with their Jinja filled in, the guides, the lectures."""
+    for name in ("docs", "deploy", "reference"):
+        (folder / name).mkdir(parents=True)
+    for name in ("docs/teaching.md", "deploy/README.md", "CITATION.cff"):
+        shutil.copy(ROOT / name, folder / name)
     pages = jinja2.Environment(loader=jinja2.FileSystemLoader(PAGES), undefined=jinja2.StrictUndefined)
+    pages.globals.update(data=data, ledger=ledger, notebooks=notebooks, parts=course_map.parts(), pictures=pictures)
     lectures = {path.stem[:2]: front(path) for path in notebooks.lectures()}
-    for page in PAGES.rglob("*.md"):
-        name = str(page.relative_to(PAGES))
-        filled = pages.get_template(name).render(
-            parts=course_map.parts(), lectures=lectures, ledger=ledger, data=data, pictures=pictures
-        )
-        (folder / name).write_text(filled, encoding="utf-8")
+    for name in pages.list_templates(extensions=["md"]):
+        (folder / name).write_text(pages.get_template(name).render(lectures=lectures), encoding="utf-8")
     for path in notebooks.lectures():
         nbformat.write(lecture(path), folder / path.name)
 
