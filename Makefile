@@ -73,7 +73,7 @@ work: $(READY)  ## make or renew your own copy of the lectures (lab does); FRESH
 	@$(PYTHON) -m course_lib.publish.working_copy work $(if $(FRESH),--fresh "$(FRESH)")
 
 .PHONY: edit
-edit: $(READY)  ## open JupyterLab at the originals, with outputs, notes and answers: for authors
+edit: $(READY)  ## open JupyterLab at the originals, with outputs and answers: for authors
 	@$(call JUPYTERLAB,notebooks)
 
 .PHONY: present
@@ -103,7 +103,7 @@ test-grid: $(READY)  ## the kernels over the full grid of shapes, blocks and inp
 	@COURSE_FULL_GRID=1 $(TEST) tests/test_kernels_attention.py
 
 .PHONY: student
-student: $(READY)  ## copy the course without outputs, notes, answers, solutions and tests, for handing out: make student DIR=folder
+student: $(READY)  ## copy the course without outputs, slides, answers, solutions and tests, for handing out: make student DIR=folder
 	@$(PYTHON) -m course_lib.exercises student "$(or $(DIR),student)"
 
 .PHONY: grade

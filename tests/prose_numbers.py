@@ -155,6 +155,5 @@ class Page:
         self.hits = [hit for i, text in self.texts.items() for hit in hits_in(text, i)]
 
     def explains(self, hit: Hit) -> bool:
-        anywhere = hit.digits > 1 or hit.cell == 1  # the notes
-        near = [(found, unit) for s, found, unit in self.printed if anywhere or s == self.sections[hit.cell]]
+        near = [(found, unit) for s, found, unit in self.printed if hit.digits > 1 or s == self.sections[hit.cell]]
         return arithmetic(hit) or any(shown(hit, found, unit) for found, unit in near)

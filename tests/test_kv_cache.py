@@ -54,7 +54,7 @@ def test_pages_are_taken_as_they_are_needed_and_given_back() -> None:
     before = cache.k.clone()
     with pytest.raises(ValueError, match="1 new pages are needed and 0 are free; clear a sequence first"):
         cache.append(k, v, counts=[0, 13])
-    assert torch.equal(cache.k, before)
+    assert torch.equal(cache.k.view(torch.int32), before.view(torch.int32))  # what nobody has written yet may be NaN
     assert cache.lengths.tolist() == [17, 4]
     cache.clear(0)
     cache.append(k, v, counts=[0, 13])

@@ -1,4 +1,4 @@
-"""The course as it is handed to students: without outputs, notes, answers, oracles, solutions, tests, the book and the teaching guide."""
+"""The course as it is handed to students: without outputs, slides, answers, oracles, solutions, tests, the book and the teaching guide."""
 
 import re
 import shutil
@@ -10,7 +10,15 @@ from course_lib.exercises.material import as_file
 from course_lib.exercises.progress_file import ROOT
 from course_lib.publish import working_copy
 
-LEFT_OUT = ("tests/", ".ci/", ".github/", "docs/teaching.md", "docs/book/", "course_lib/exercises/solutions/")
+LEFT_OUT = (
+    "tests/",
+    ".ci/",
+    ".github/",
+    "docs/teaching.md",
+    "docs/book/",
+    "notebooks/slides/",
+    "course_lib/exercises/solutions/",
+)
 KEPT = "course_lib/exercises/solutions/__init__.py"
 ORACLES, CASES = "course_lib/exercises/oracles/", "course_lib/exercises/cases/"  # what the oracles know stays as data
 _FOR_TEACHERS = re.compile(r"<!-- for teachers.*?<!-- /for teachers -->\n", re.DOTALL)  # in the README

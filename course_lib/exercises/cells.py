@@ -44,16 +44,16 @@ def cells(lecture: str, page: str = "") -> list[Any]:
         own.append("from course_lib.kernels import tl, triton")
     imports = "\n\n".join([*blocks, "\n".join(own)])
     words = INTRODUCTION if lecture == "01" else AGAIN
-    found = [_cell("markdown", "exercises", words, "slide"), _cell("code", "exercise-imports", imports, "-")]
+    found = [_cell("markdown", "exercises", words), _cell("code", "exercise-imports", imports)]
     for e in mine:
-        found.append(_cell("markdown", f"exercise-{e.name}".replace("_", "-"), e.heading, "subslide"))
-        found.append(_cell("code", f"exercise-{e.name}-code".replace("_", "-"), e.cell, "-"))
+        found.append(_cell("markdown", f"exercise-{e.name}".replace("_", "-"), e.heading))
+        found.append(_cell("code", f"exercise-{e.name}-code".replace("_", "-"), e.cell))
     return found
 
 
-def _cell(kind: str, name: str, source: str, slide: str) -> Any:
+def _cell(kind: str, name: str, source: str) -> Any:
     make = nbformat.v4.new_markdown_cell if kind == "markdown" else nbformat.v4.new_code_cell
-    return make(source, id=name[:64], metadata={"slideshow": {"slide_type": slide}, "tags": ["exercise"]})
+    return make(source, id=name[:64], metadata={"tags": ["exercise"]})
 
 
 def is_exercise(cell: Any) -> bool:

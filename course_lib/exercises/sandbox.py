@@ -103,8 +103,11 @@ class Sandbox:
 
     @property
     def alive(self) -> bool:
-        """Whether the server is there; ``again`` starts another."""
-        return self._server is not None and self._server.poll() is None
+        """Whether the server is there; ``again`` starts another. One that is killed lets go of its pipes a moment before it is gone."""
+        try:
+            return self._server is not None and self._server.wait(0.5) is None
+        except subprocess.TimeoutExpired:
+            return True
 
     def again(self) -> None:
         """Start the server anew. Raises SandboxError where it does not start."""

@@ -18,7 +18,7 @@ from sphinx.cmd.build import build_main
 
 from course_lib import data, runtime
 from course_lib.files import copy_atomically
-from course_lib.publish import course_map, ledger, notebooks, pictures, slides, web, working_copy
+from course_lib.publish import course_map, ledger, notebooks, pictures, web, working_copy
 
 ROOT = notebooks.NOTEBOOKS.parent
 PAGES, SITE = ROOT / "docs" / "book", ROOT / "site"
@@ -51,9 +51,8 @@ def linked(text: str, seen: set[str]) -> str:
 
 
 def lecture(path: Path) -> nbformat.NotebookNode:
-    """A lecture as the book shows it: no notes, live pictures, links; each figure leads to itself in full size, as it has a width."""
+    """A lecture as the book shows it: live pictures, links; each figure leads to itself in full size, as it has a width."""
     notebook, seen = nbformat.read(path, as_version=4), set[str]()
-    notebook.cells = [cell for cell in notebook.cells if slides.slide_type(cell) != "notes"]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, seen)

@@ -51,13 +51,8 @@ def study_minutes(notebook: Any) -> int:
 
 
 def _own(notebook: Any) -> list[Any]:
-    """The cells of the page itself: without its exercises, the notes, and what is folded."""
-    return [
-        cell
-        for cell in notebook["cells"]
-        if not {"exercise", "hide-cell"} & set(cell["metadata"].get("tags", []))
-        and cell["metadata"].get("slideshow", {}).get("slide_type") != "notes"
-    ]
+    """The cells of the page itself: without its exercises and what is folded."""
+    return [cell for cell in notebook["cells"] if not {"exercise", "hide-cell"} & set(cell["metadata"].get("tags", []))]
 
 
 def _prose(notebook: Any) -> list[str]:

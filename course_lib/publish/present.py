@@ -7,7 +7,6 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,11 @@ from course_lib.publish import notebooks, slides
 SETTINGS = {
     "jupyterlab-slideshow/plugin": {"active": True},
     "@jupyterlab/apputils-extension/themes": {
-        "overrides": {"code-font-size": "14px", "content-font-size1": "18px", "ui-font-size1": "15px"}
+        "overrides": {
+            "code-font-size": f"{slides.CODE}px",
+            "content-font-size1": f"{slides.TEXT}px",
+            "ui-font-size1": "20px",
+        }
     },
 }
 APP_SETTINGS = notebooks.NOTEBOOKS.parent / ".jupyter"  # those of `make lab`
@@ -30,8 +33,8 @@ APP_SETTINGS = notebooks.NOTEBOOKS.parent / ".jupyter"  # those of `make lab`
 HOW = """{lecture} opens as slides in JupyterLab; stop it with Ctrl+C. Above are your notes: they are also at the same address with
 {notes} at its end.
 Before the class comes in: Ctrl+Shift+C, 'Run All Cells', then hold Shift+Space until you are back at the first slide.
-Space: next. Shift+Space: back. Right and left skip the slides below each other; down and up walk them. Dropdowns want the mouse.
-The bar of dots in place of code opens it. Esc ends the slides; the cards in the notebook's toolbar bring them back."""
+Space: next. Shift+Space: back. Dropdowns want the mouse. The bar of dots in place of code opens it.
+Esc ends the slides; the cards in the notebook's toolbar bring them back."""
 
 
 def notes_name(path: Path) -> str:
@@ -39,16 +42,10 @@ def notes_name(path: Path) -> str:
     return f"{path.stem}_notes.md"
 
 
-def notes(path: Path) -> str:
-    """The speaker's notes of a lecture, Markdown without the fold that hides them on the page."""
-    cells = [c.source for c in nbformat.read(path, as_version=4).cells if slides.slide_type(c) == "notes"]
-    return re.sub(r"</?details>|<summary>.*?</summary>", "", "\n\n".join(cells)).strip()
-
-
 def prepare(folder: Path, path: Path) -> dict[str, str]:
     """Copy a lecture and its notes into ``folder``; returns the environment in which JupyterLab shows it as slides."""
-    nbformat.write(slides.deck(nbformat.read(path, as_version=4)), folder / path.name)
-    (folder / notes_name(path)).write_text(f"# Notes: {path.stem}\n\n{notes(path)}\n", encoding="utf-8")
+    nbformat.write(slides.deck(path), folder / path.name)
+    (folder / notes_name(path)).write_text(f"# Notes: {path.stem}\n\n{slides.notes(path)}\n", encoding="utf-8")
     settings = folder / ".settings"
     for name, values in SETTINGS.items():
         target = settings / Path(*name.split("/")[:-1]) / f"{name.split('/')[-1]}.jupyterlab-settings"
@@ -84,7 +81,7 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory(prefix="present-") as folder:
         environment = prepare(Path(folder), path)
-        print(f"{notes(path)}\n\n{HOW.format(lecture=path.stem, notes=notes_name(path))}\n")
+        print(f"{slides.notes(path)}\n\n{HOW.format(lecture=path.stem, notes=notes_name(path))}\n")
         with contextlib.suppress(KeyboardInterrupt):
             return subprocess.run(command(Path(folder), path.name, *flags), env=environment, check=False).returncode
     return 0

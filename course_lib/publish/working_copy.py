@@ -37,11 +37,8 @@ _KERNEL = {
 
 
 def student_page(path: Path, answers: str = WITH_THE_INSTRUCTOR) -> str:
-    """A lecture without outputs, notes and answers, as the text of a notebook; ``answers`` stands where answers stood."""
+    """A lecture without outputs and answers, as the text of a notebook; ``answers`` stands where answers stood."""
     page = json.loads(path.read_text(encoding="utf-8"))
-    page["cells"] = [
-        cell for cell in page["cells"] if cell["metadata"].get("slideshow", {}).get("slide_type") != "notes"
-    ]
     for cell in page["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None

@@ -188,13 +188,18 @@ class Picture:
 
 # Pictures are drawn finer than they are shown, so that they stay sharp on a projector and a dense screen.
 _SHOWN_DPI, _DRAWN_DPI = 90, 150
+_SLIDE = 1190  # CSS pixels: as wide as a picture is on a slide
 MOST_INCHES, MOST_AXES = 40, 32
 
 
-def shown_width(png: bytes) -> int:
-    """The width in CSS pixels at which to show a picture of ours; on slides no picture is taller than COURSE_FIGURE_HEIGHT."""
+def shown_width(png: bytes, tallest: float | None = None) -> int:
+    """The width in CSS pixels at which to show a picture of ours.
+
+    On slides, where ``tallest`` is given or COURSE_FIGURE_HEIGHT, it is as wide as the slide, or that tall.
+    """
     width, height = (int.from_bytes(png[i : i + 4], "big") * _SHOWN_DPI / _DRAWN_DPI for i in (16, 20))
-    return round(width * min(1.0, float(os.environ.get("COURSE_FIGURE_HEIGHT", "inf")) / height))
+    tallest = tallest or float(os.environ.get("COURSE_FIGURE_HEIGHT", "0"))
+    return round(min(_SLIDE, width * tallest / height) if tallest else width)
 
 
 def render(
