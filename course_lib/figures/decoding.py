@@ -160,9 +160,24 @@ def waves(axes: Sequence[Axes], batch: int, keys: int, splits: int, per_SM: int,
             Rectangle((wave * each, 0), each, running, fc=style.BLUE, ec="white", lw=0.6 if count < 40 else 0)
         )
     time.set(xlim=(0, 1.05 * max(every[splits], every[best])), ylim=(0, 1.04 * places))
-    time.set(xlabel="time, as keys one after the other", ylabel="seats")
+    time.set(xlabel="time, in keys per seat", ylabel="seats")
     time.axvline(every[best], color=style.ORANGE, lw=2.5)
-    time.set_title(f"{splits} splits: {count} wave{'s' if count > 1 else ''} of {each:,} keys", loc="left", fontsize=12)
+    late = every[best] > 0.6 * max(every[splits], every[best])
+    time.annotate(
+        f"end with the rule's {best}",
+        (every[best], 0.6 * places),
+        (-8 if late else 8, 0),
+        textcoords="offset points",
+        ha="right" if late else "left",
+        va="center",
+        fontsize=11,
+        bbox={"fc": "white", "ec": style.ORANGE, "pad": 3},
+    )
+    time.set_title(
+        f"{splits} split{'s' if splits > 1 else ''}: {count} wave{'s' if count > 1 else ''} of {each:,} keys",
+        loc="left",
+        fontsize=12,
+    )
     return (
         f"{programs} heads of keys · {splits} splits = {programs * splits:,} programs for {places} seats. "
         f"The last one ends after {every[splits]:,} keys, with the rule's {best} splits after {every[best]:,}, unsplit after {every[1]:,}."

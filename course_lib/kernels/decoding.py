@@ -138,7 +138,10 @@ def decode_kernel(
 def merge_kernel(
     O_s_ptr, L_s_ptr, o_ptr, L_ptr, splits, D: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """One program: one row of the result, L = log Σ e^{L_s} and O = Σ e^{L_s - L} O_s. L_s is a natural logarithm, -inf: no key seen."""
+    """One program: one row of the result, L = log Σ e^{L_s} and O = Σ e^{L_s - L} O_s.
+
+    L_s is a natural logarithm; -inf: no key seen.
+    """
     row = tl.program_id(0).to(tl.int64)
     s, dims = tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_D)
     lse = tl.load(L_s_ptr + row * splits + s, mask=s < splits, other=-float("inf"))  # [BLOCK_S]

@@ -9,7 +9,7 @@ MOST = 16  # tokens of a sequence
 
 
 class PagePicture(Clickable):
-    """Three sequences whose tokens arrive in turns, 'AAB…', in pages from one pool; the first free page is taken.
+    """Three sequences whose tokens arrive in turns, 'AAB…', in pages from one pool; the page that has been free longest is taken.
 
     Click a token to find it; a button appends one or ends a sequence. Raises TypeError or ValueError for other letters, for more
     than 16 tokens of a sequence, and for more pages than there are.

@@ -67,7 +67,7 @@ function render({ model, el }) {
         const here = sequence === name && t === token, x = 10 + 21 * t;
         const cell = svg("g", { class: "cell", tabindex: 0, role: "button", "data-token": `${sequence},${t}`, "aria-label": `token ${t} of ${sequence}` }, drawing);
         cell.style.fillOpacity = 1;
-        svg("rect", { x, y: y + 20, width: 19, height: 22, fill: SHADES[sequence], stroke: here ? "#d55e00" : "none", "stroke-width": 4 }, cell);
+        svg("rect", { x, y: y + 20, width: 19, height: 22, fill: SHADES[sequence], stroke: here ? "var(--clickable-ink)" : "none", "stroke-width": 4 }, cell);
         svg("text", { x: x + 9.5, y: y + 36, class: "index", style: "font-size: 12px" }, cell, String(t));
         const act = () => { message = ""; chosen = [sequence, t]; draw(); };
         cell.addEventListener("click", act);
@@ -82,7 +82,7 @@ function render({ model, el }) {
       }
       tables[sequence].forEach((page_, s) => {
         const here = sequence === name && s === slot, x = 372 + 40 * s;
-        svg("rect", { x, y: y + 16, width: 34, height: 30, fill: "var(--clickable-paper)", stroke: here ? "#d55e00" : SHADES[sequence], "stroke-width": here ? 4 : 2 }, drawing);
+        svg("rect", { x, y: y + 16, width: 34, height: 30, fill: "var(--clickable-paper)", stroke: here ? "var(--clickable-ink)" : SHADES[sequence], "stroke-width": here ? 4 : 2 }, drawing);
         svg("text", { x: x + 17, y: y + 36, "data-slot": `${sequence},${s}` }, drawing, String(page_));
       });
     });
@@ -95,7 +95,7 @@ function render({ model, el }) {
       for (let r = 0; r < page; r++) {
         const held = rows[p][r], live = held && tables[held[0]][Math.floor(held[1] / page)] === p && held[1] < lengths[held[0]];
         const here = p === number && r === token % page;
-        svg("rect", { x: x + r * wide, y, width: wide - 3, height: 32, fill: live ? SHADES[held[0]] : "var(--clickable-paper)", stroke: here ? "#d55e00" : "var(--clickable-line)", "stroke-width": here ? 4 : 1 }, drawing);
+        svg("rect", { x: x + r * wide, y, width: wide - 3, height: 32, fill: live ? SHADES[held[0]] : "var(--clickable-paper)", stroke: here ? "var(--clickable-ink)" : "var(--clickable-line)", "stroke-width": here ? 4 : 1 }, drawing);
         const words = held ? `${held[0]}${held[1]}` : "NaN";
         svg("text", { x: x + r * wide + wide / 2 - 1.5, y: y + 21, "data-row": `${p},${r}`, class: "index", style: `font-size: 13px; ${live ? "" : "fill: var(--clickable-accent)"}` }, drawing, words);
       }
@@ -105,7 +105,7 @@ function render({ model, el }) {
     const read = tables[name].flatMap((p, s) => rows[p].map((held, r) => [s * page + r, held ? held[1] : NaN]));
     const value = output(lengths[name], read, masked), padding = read.length - lengths[name];
     sum.textContent = `${name}'s attention with equal weights and values 0, 1, 2 …: ${say(value)}` +
-      (padding ? `, from ${lengths[name]} tokens and ${padding} row${padding === 1 ? "" : "s"} behind them with weight 0` : "");
+      (padding ? `, from ${lengths[name]} tokens and ${padding} row${padding === 1 ? "" : "s"} after them with weight 0` : "");
     const used = names.reduce((total, x) => total + lengths[x], 0), held = names.reduce((total, x) => total + tables[x].length, 0) * page;
     count.textContent = `${used} tokens in ${held} rows. With room for ${most} tokens reserved for each sequence: ${names.length * most} rows. Orange: no token of a sequence; NaN, or what an ended one left.`;
     if (at) drawing.querySelector(`[data-token="${at}"]`)?.focus();
