@@ -29,7 +29,12 @@ SETTINGS = {
     "@deathbeds/jupyterlab-fonts/fonts": {
         "styles": {
             ".jp-RenderedHTMLCommon": {
-                "& pre, & pre code": {"font-size": f"{slides.CODE}px !important", "padding": 0, "margin": 0, "line-height": 1.25},
+                "& pre, & pre code": {
+                    "font-size": f"{slides.CODE}px !important",
+                    "padding": 0,
+                    "margin": 0,
+                    "line-height": 1.25,
+                },
                 "& h1": {"font-size": "48px"},
                 "& h2": {"font-size": "40px"},
                 "& h1, & h2": {"margin": "0 0 10px !important"},
