@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from attacking import RIGHT, page, running
+from attacking import RIGHT, page, possible, running
 
 from course_lib import runtime
-from course_lib.exercises import exercises, landlock
+from course_lib.exercises import enclosure, exercises, landlock
 from course_lib.exercises.material import material
 from course_lib.exercises.progress_file import ROOT
 
@@ -239,3 +239,14 @@ def test_nobody_reaches_the_network(graded, way) -> None:
 
 def test_a_way_that_is_weaker_says_so_once(graded, way) -> None:
     assert graded.said.count("Weaker than it could be") == (way != "namespaces")
+
+
+def test_a_course_below_tmp_is_enclosed_too(tmp_path) -> None:
+    if lacking := possible("namespaces"):
+        pytest.skip(lacking)
+    (tmp_path / "seen").write_text("a package")
+    sees = [*enclosure.visible([]), str(tmp_path)]
+    command = enclosure.bubblewrap(sees, str(ROOT / "course_lib"), root=os.getuid() == 0)
+    found = subprocess.run([*command, "ls", str(tmp_path), "/tmp"], capture_output=True, text=True, check=True).stdout
+    assert "seen" in found
+    assert len(found.split()) < 6  # the way to it, nothing else of /tmp

@@ -64,9 +64,10 @@ def bubblewrap(sees: Sequence[str], library: str, root: bool) -> list[str]:
     for path in sees:
         parts += ["--ro-bind", path, path]
     parts += [
-        "--ro-bind", library, LIBRARY, "--perms", "0755", "--dir", "/scratch", "--symlink", "scratch", "/tmp", "--proc", "/proc",
-        "--dev", "/dev",
+        "--ro-bind", library, LIBRARY, "--perms", "0755", "--dir", "/scratch", "--proc", "/proc", "--dev", "/dev",
     ]  # fmt: skip
+    if Path("/tmp") not in parents:  # a course that lies there keeps it; TMPDIR is /scratch
+        parts += ["--symlink", "scratch", "/tmp"]
     return [*parts, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
 
 
