@@ -17,6 +17,7 @@ from course_lib.instruments import measure
 from course_lib.kernels.merging import merge
 from course_lib.model import parallel as model
 from course_lib.model import ring_timeline, softmax
+from course_lib.parallel import blocks
 
 ORDER, RANKS, LENGTH = st.sampled_from(model.ORDERS), st.integers(1, 7), st.integers(1, 60)
 D = 16
@@ -209,7 +210,7 @@ def _decoded(rank, ranks, cuts, q, k, v):
 @pytest.mark.parametrize(("dtype", "size"), [(torch.float64, 8), (torch.float32, 4)])
 def test_a_query_sees_a_cache_that_is_cut_among_ranks(dtype, size) -> None:
     torch.manual_seed(0)
-    q, k, v = (torch.randn(2, h, n, D, dtype=dtype) for h, n in ((4, 2), (2, 300), (2, 300)))
+    q, k, v = (torch.randn(2, h, n, D, dtype=dtype) for h, n in ((4, 1), (2, 300), (2, 300)))
     right, plain = definition(*(x.double() for x in (q, k, v)))[0], definition(q, k, v)[0]
     for cuts in ((0, 300), (0, 150, 300), (0, 260, 260, 300)):  # the second of three has no key
         ranks = len(cuts) - 1
@@ -218,7 +219,7 @@ def test_a_query_sees_a_cache_that_is_cut_among_ranks(dtype, size) -> None:
         assert measure.max_error(found[0][0], right) <= 2 * measure.max_error(plain, right) + (
             2e-6 if size == 4 else 1e-14
         )
-        sent = 2 * model.decode_bytes(ranks, 4, D, dtype, queries=2, sums=size)  # a batch of two
+        sent = 2 * model.decode_bytes(ranks, 4, D, dtype, sums=size)  # a batch of two
         assert [sent] * ranks == [x for _, x in found]
 
 
@@ -253,6 +254,28 @@ def test_the_merge_is_that_of_the_softmax_lecture() -> None:
         merge(o, L, b.to(DEVICE)[:, :, 1:], lb.to(DEVICE))
     with pytest.raises(TypeError, match=r"part_L is torch.float16; pass float32"):
         merge(o, L, b.to(DEVICE), lb.to(DEVICE).half())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_row_without_keys_is_zero_and_a_nan_stays_one(dtype) -> None:
+    o, part = (torch.ones(1, 1, 4, D, dtype=dtype) for _ in range(2))
+    L, part_L = (
+        torch.tensor([[row]], dtype=dtype)
+        for row in ([-torch.inf, 0, torch.nan, 0], [-torch.inf, -torch.inf, 0, torch.nan])
+    )
+    o[:, :, 0] = part[:, :, 0] = 0
+    blocks.merge(o, L, part, part_L)
+    assert o[0, 0, :2].tolist() == [[0.0] * D, [1.0] * D]
+    assert L[0, 0, :2].tolist() == [-torch.inf, 0]
+    assert bool(o[:, :, 2:].isnan().all())
+    assert bool(L[:, :, 2:].isnan().all())
+
+
+def test_a_nan_among_the_sums_shows_in_the_gradient() -> None:
+    x = torch.ones(1, 1, 3, D, dtype=torch.float64)
+    L = torch.tensor([[[-torch.inf, 0, torch.nan]]], dtype=torch.float64)
+    dq, _, _ = blocks.backward((x, x, L, x, x, x), False, 0)
+    assert dq.isnan().any(-1).tolist() == [[[False, False, True]]]
 
 
 # --- ranks that fail ---
@@ -355,6 +378,7 @@ def test_what_cannot_be_done_is_refused() -> None:
             f"q has 6 tokens and k 6, but of 20 rank {rank} owns 10 in striped order; pass shard(x, 2, {rank}, 'striped')",
             "order is 'ring'; choose one of 'contiguous', 'zigzag', 'striped'",
             "q has 3 heads for 2 ranks; pass a multiple, or call ring_attention",
+            "q has 6 new tokens, and nothing masks them among themselves; pass one at a time",
         ]
 
 
@@ -365,6 +389,7 @@ def _refusals(rank):
         lambda: parallel.ring_attention(x, x, x, order="striped", length=20),
         lambda: parallel.ring_attention(x, x, x, order="ring"),
         lambda: parallel.ulysses_attention(*[torch.randn(1, 3, 6, D)] * 3),
+        lambda: parallel.decode(x, x, x),
     ):
         with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is compared
             call()

@@ -198,7 +198,8 @@ def busy_gpus(axes: Sequence[Axes], tokens: int, kv_heads: int, direction: str) 
         ax.set_xticks(range(len(SIZES)), [f"{ranks}\n{_short(tokens // ranks)} each" for ranks in SIZES])
         ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
         ax.set_xlabel("GPUs, and tokens of each")
-        ax.set_title(f"{link}: {data.link(link) / 1e9:.0f} GB/s", loc="left", fontsize=12.5, weight="bold")
+        reach = ", if it reached all GPUs" if link == "NVLink 4" else ""  # it ends at a machine of eight
+        ax.set_title(f"{link}: {data.link(link) / 1e9:.0f} GB/s{reach}", loc="left", fontsize=12.5, weight="bold")
     axes[0].set_ylabel("share of time that\nGPUs multiply")
     style.source_note(
         axes[0],
@@ -232,8 +233,8 @@ def _timelines(axes: Sequence[Axes]) -> None:
         ax.tick_params(axis="y", length=0)
         ax.grid(False, axis="y")
         ax.set_title(f"{link}: {words}", loc="left", fontsize=12.5, weight="bold")
-    source = f"simulated; {FEW:,} tokens on each GPU; blue: matmuls, by step; orange: messages; kernels {label('forward_ladder')}"
-    style.source_note(axes[0], source)
+    source = f"simulated, causal, zigzag; {FEW:,} tokens on each GPU; blue: matmuls, by step; orange: messages"
+    style.source_note(axes[0], f"{source}; kernels {label('forward_ladder')}")
 
 
 def _short(n: int) -> str:

@@ -214,17 +214,15 @@ def ulysses_bytes(
     return [(ranks - 1) * mine * out // ranks * size, (length - mine) * back // ranks * size]
 
 
-def decode_bytes(
-    ranks: int, heads: int, d: int, dtype: str | torch.dtype = "bf16", queries: int = 1, sums: int = 4
-) -> int:
+def decode_bytes(ranks: int, heads: int, d: int, dtype: str | torch.dtype = "bf16", sums: int = 4) -> int:
     """The bytes that a rank sends to decode over a cache that is cut by sequence: o and L to each other rank, whatever the cache holds.
 
-    (P - 1) · H n (D e + 4) for n ``queries`` of a sequence; ``sums`` bytes for a number of L.
+    (P - 1) · H (D e + 4) for the new token of a sequence; ``sums`` bytes for a number of L.
     """
     _place("contiguous", ranks, 1)
-    for name, value in (("heads", heads), ("d", d), ("queries", queries), ("sums", sums)):
+    for name, value in (("heads", heads), ("d", d), ("sums", sums)):
         checks.positive_int(name, value)
-    return (ranks - 1) * heads * queries * (d * element_bytes(dtype) + sums)
+    return (ranks - 1) * heads * (d * element_bytes(dtype) + sums)
 
 
 def crossover(heads: int, kv_heads: int) -> float:

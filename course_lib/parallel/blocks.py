@@ -61,7 +61,7 @@ def merge(o: torch.Tensor, L: torch.Tensor, part: torch.Tensor, part_L: torch.Te
         merge_kernel(o, L, part, part_L)
         return
     both = torch.logaddexp(L, part_L)
-    weight, part_weight = (torch.exp(x - both).nan_to_num(0)[..., None] for x in (L, part_L))
+    weight, part_weight = (torch.exp(x - _shift(both))[..., None] for x in (L, part_L))
     o.copy_(o * weight + part * part_weight)
     L.copy_(both)
 
@@ -84,4 +84,9 @@ def _scores(q: torch.Tensor, k: torch.Tensor, causal: bool, offset: int) -> torc
 
 
 def _weights(s: torch.Tensor, L: torch.Tensor) -> torch.Tensor:
-    return torch.exp(s - L.nan_to_num(neginf=0)[..., None])
+    return torch.exp(s - _shift(L)[..., None])
+
+
+def _shift(L: torch.Tensor) -> torch.Tensor:
+    """L, and 0 for a row that has seen no key: its scores are -inf, and -inf - -inf would be NaN. A NaN stays one."""
+    return L.masked_fill(L.isneginf(), 0)

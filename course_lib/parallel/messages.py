@@ -11,15 +11,15 @@ Message = tuple[int, torch.Tensor]  # the other rank, and what is sent to it or 
 
 
 class Mail:
-    """One batch of messages at a time, which travels while this rank computes. On a GPU it has a stream of its own.
+    """One batch of messages at a time, which travels while this rank computes.
 
-    NCCL copies with a few programs of a kernel; they come before those of an attention kernel that fills the GPU if the batch is
-    posted first and its stream has priority.
+    NCCL copies with a few programs of a kernel, on a stream of the group's own that waits for what has been computed before ``post``:
+    post before the attention kernel that fills the GPU. A rank without tokens sends and receives nothing, so a group of NCCL has to be
+    connected before its first batch, by ``init_process_group(…, device_id=…)`` or by a collective.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None, device: torch.device) -> None:
+    def __init__(self, group: dist.ProcessGroup | None) -> None:
         self.group = group
-        self.stream = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
         self.travelling: list[Any] = []
         self.kept: list[Message] = []
 
@@ -30,20 +30,13 @@ class Mail:
         operations = [dist.P2POp(dist.isend, x, group=self.group, group_peer=rank) for rank, x in whole]
         operations += [dist.P2POp(dist.irecv, x, group=self.group, group_peer=rank) for rank, x in empty]
         self.kept = whole + empty  # memory that a message needs is not given to others
-        if not operations:
-            return
-        if self.stream:
-            self.stream.wait_stream(torch.cuda.current_stream(self.stream.device))  # what is sent has been computed
-        with torch.cuda.stream(self.stream):
+        if operations:
             self.travelling = dist.batch_isend_irecv(operations)
 
     def wait(self) -> None:
-        """Until the batch has arrived. On a GPU it is the stream that waits, and not this process."""
-        with torch.cuda.stream(self.stream):
-            for message in self.travelling:
-                message.wait()
-        if self.stream:
-            torch.cuda.current_stream(self.stream.device).wait_stream(self.stream)
+        """Until the batch has arrived. On a GPU it is the current stream that waits, and not this process."""
+        for message in self.travelling:
+            message.wait()
         self.travelling, self.kept = [], []
 
 

@@ -201,11 +201,13 @@ def _work(
             os.dup2(os.open(folder / f"{rank}.{name}", os.O_WRONLY | os.O_CREAT), descriptor)
         sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115 - a notebook's are its own
         torch.set_num_threads(1)  # OpenMP's threads were not forked: to wait for them would be for ever
-        if backend == "nccl":
-            torch.cuda.set_device(rank)
+        device = torch.device("cuda", rank) if backend == "nccl" else None
+        if device:
+            torch.cuda.set_device(device)
         elif sys.platform == "linux":
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        dist.init_process_group(backend, init_method=f"file://{folder / 'meet'}", rank=rank, world_size=ranks)
+        meet = f"file://{folder / 'meet'}"  # a device connects NCCL here, and not at a first message that some ranks may never send
+        dist.init_process_group(backend, init_method=meet, rank=rank, world_size=ranks, device_id=device)
         result = function(rank, *args)
         torch.save(pytree.tree_map(_plain, result), folder / f"{rank}.result")
         sys.stdout.flush()

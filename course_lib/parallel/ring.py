@@ -103,7 +103,7 @@ def _plan(order: str, ranks: int, rank: int, length: int, causal: bool) -> _Plan
 class _Ring(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, group: Any, plan: _Plan) -> torch.Tensor:
-        mail, here = Mail(group, q.device), [k.contiguous(), v.contiguous()]
+        mail, here = Mail(group), [k.contiguous(), v.contiguous()]
         o, L = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=wide(q))
         merges = sum(work is not None for work in plan.work) - 1
         for step, work in enumerate(plan.work):
@@ -127,7 +127,7 @@ class _Ring(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, do: torch.Tensor) -> tuple[Any, ...]:
         q, k, v, o, L = ctx.saved_tensors
-        plan, mail, here = ctx.plan, Mail(ctx.group, q.device), [k.contiguous(), v.contiguous()]
+        plan, mail, here = ctx.plan, Mail(ctx.group), [k.contiguous(), v.contiguous()]
         dq = torch.empty_like(q, dtype=wide(q))
         own = _pair(k, k.shape[2])  # dK and dV of this rank's keys: what it adds itself, and what all others have added
         home = _pair(k, k.shape[2], wide(k)) if plan.hops[0] else []

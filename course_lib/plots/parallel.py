@@ -14,7 +14,7 @@ MOST_TOKENS = 64
 
 
 def ring_step(axes: Sequence[Axes], order: str, ranks: int, length: int, step: int, causal: bool = True) -> None:
-    """Which of ``length`` queries meet which keys at a step of the ring, and how many pairs that is for each rank; on two axes.
+    """Which of ``length`` queries meet which keys at a step of the ring, and each rank's pairs and waiting up to it; on two axes.
 
     Raises TypeError or ValueError for more ranks than there are colours, tokens than MOST_TOKENS, and a step that there is not.
     """
@@ -35,15 +35,23 @@ def ring_step(axes: Sequence[Axes], order: str, ranks: int, length: int, step: i
             when = (mine - theirs) % ranks
             look = {"fc": RANKS[mine], "alpha": 1.0 if when == step else 0.25} if when <= step else {"fc": "white"}
             grid.add_patch(Rectangle((j, i), 0.92, 0.92, ec="#BBBBBB", lw=0.5, **look))
-    grid.set(
-        xlim=(-1.2, length), ylim=(length, -1.2), aspect="equal", xlabel="keys", ylabel="queries", xticks=[], yticks=[]
-    )
+    grid.set(xlim=(-1.2, length), ylim=(length, -1.2), aspect="equal", xticks=[], yticks=[])
+    grid.set(xlabel="keys; strong: this step, dots: hidden by the mask", ylabel="queries")
     grid.grid(False)
-    busiest = max(pairs[step])
-    for rank, count in enumerate(pairs[step]):
+    lasted = sum(map(max, pairs[: step + 1]))
+    worked = [sum(counts) for counts in zip(*pairs[: step + 1], strict=True)]
+    for rank, count in enumerate(worked):
         bars.barh(rank, count, color=RANKS[rank])
-        bars.barh(rank, busiest - count, left=count, fc="none", ec=RANKS[rank], ls="--")
-    bars.set(xlabel="pairs at this step; dashed: waiting", yticks=range(ranks))
-    bars.set_yticklabels([f"Q{rank} meets K{(rank - step) % ranks}" for rank in range(ranks)])
+        bars.barh(rank, lasted - count, left=count, fc="none", ec=RANKS[rank], ls="--")
+        bars.text(count, rank, f" {count}", va="center")
+    bars.set(xlabel="pairs so far; dashed: waiting", yticks=range(ranks))
+    bars.set_yticklabels([f"rank {rank}" for rank in range(ranks)])
+    share = sum(worked) / (ranks * lasted)
+    bars.set_title(
+        f"After step {step + 1} ranks have worked {100 * share:.0f} % of the time",
+        loc="left",
+        fontsize=12.5,
+        weight="bold",
+    )
     bars.invert_yaxis()
     bars.grid(False, axis="y")

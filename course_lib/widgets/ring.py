@@ -19,7 +19,7 @@ class RingSteps(Clickable):
     def __init__(self, order: str = "contiguous", ranks: int = 4):
         checks.one_of("order", order, ORDERS)
         checks.one_of("ranks", ranks, RANKS)
-        still, _ = style.render(plots.ring_step, order, ranks, LENGTH, 0, size=(10.5, 4.4), axes=(1, 2))
+        still, _ = style.render(plots.ring_step, order, ranks, LENGTH, ranks - 1, size=(10.5, 4.4), axes=(1, 2))
         data = {
             "length": LENGTH, "orders": list(ORDERS), "order": order, "ranks": list(RANKS), "start": ranks,
             "colors": list(plots.RANKS),
@@ -27,5 +27,5 @@ class RingSteps(Clickable):
         super().__init__(
             data,
             still,
-            f"queries against keys on a ring of {ranks} ranks in {order} order, and a bar of work for each rank",
+            f"queries against keys on a ring of {ranks} ranks in {order} order, and a bar of work and waiting for each rank",
         )

@@ -8,16 +8,17 @@ from course_lib.exercises.base import Case, Exercise
 
 ASKED = r"""
 Now backward, without a mask. At each step a rank adds what its queries give to the $dK$ and $dV$ of the keys that are there; both
-travel along with these keys, in fp32, and the ring goes once round, so that all come home: `ranks` posts.
+travel along with these keys, in fp32. In this simple form a rank adds its own part first, and not at home, so that the ring goes once
+round: `ranks` posts, one more than on the page.
 
-Lecture 07 for a block of keys, in float32, with the $L$ and $O$ of *all* keys:
+Lecture 07 for a block of keys, in float32, with the $L$ and $O$ of *all* keys; $P$ is the weights and $D$ the row sums, as there:
 
 $$P = e^{S - L}, \quad D = \mathrm{rowsum}(dO \circ O), \quad dV \mathrel{+}= P^\top dO, \quad dS = P \circ (dO\,V^\top - D), \quad
 dQ \mathrel{+}= dS\,K / \sqrt d, \quad dK \mathrel{+}= dS^\top Q / \sqrt d$$
 
 `new_k, new_v, new_dk, new_dv = yield ("post", k, v, dk, dv)` begins to send these to the next rank and to receive as many tensors from
-the one before, which hold NaN until `yield ("wait",)` has returned. `q`, `k`, `v`, `do` are [heads, c, d] in bfloat16, `o` and `L`
-[heads, c] in float32. Return (dq, dk, dv) of this rank's own queries and keys, in float32.
+the one before, which hold NaN until `yield ("wait",)` has returned. `q`, `k`, `v`, `do` are [heads, c, d] in bfloat16, `o`
+[heads, c, d] and `L` [heads, c] in float32. Return (dq, dk, dv) of this rank's own queries and keys, in float32.
 """
 
 STUB = '''
