@@ -44,6 +44,9 @@ body {{ background: #fff; color: #111; }}
 .reveal .highlight {{ background: #f7f7f7; padding: 4px 8px; }}
 .reveal table {{ border-collapse: collapse; font-size: {slides.TEXT - 8}px; }}
 .reveal th, .reveal td {{ padding: 3px 14px; border-bottom: 1px solid #bbb; }}
+.reveal section:not(:has(.picture, .code, pre, mjx-container[display])) .words {{ font-size: {slides.TEXT + 6}px; }}
+.reveal section:not(:has(.picture, .code, pre, mjx-container[display])) .words table {{ font-size: {slides.TEXT - 2}px; }}
+.reveal .picture pre {{ font-size: {slides.CODE + 4}px; }}
 .reveal mjx-container[display="true"] {{ margin: 12px 0 !important; }}
 .reveal .slide-number {{ background: none; color: #555; font: 18px "DejaVu Sans", sans-serif; right: 20px; bottom: 8px; }}
 .anchor-link, .prompt, .output_area:has(.note) {{ display: none; }}
