@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rule import COUNTS
 
-from course_lib import algorithms, runtime
+from course_lib import algorithms, data, runtime
 from course_lib.attention import attention, kernel_choice
 from course_lib.instruments import compiled, measure
 from course_lib.instruments.traffic import traffic
@@ -147,6 +147,34 @@ def test_sequences_and_pages_may_begin_beyond_2_to_the_31_elements() -> None:
     assert torch.equal(decode(q, far, far, whole(50, 33), splits=1), right)
     pages, last = far.view(-1, 1, 64, 16), 2**21 + 1  # of a sequence the first page
     assert torch.equal(decode(q, pages, pages, whole(50, 33), block_table=whole(0, last).view(2, 1), splits=1), right)
+
+
+@pytest.mark.kernel
+def test_a_row_of_a_page_may_lie_beyond_2_to_the_31_elements(tmp_path) -> None:
+    page, apart = 256, 2**23 + 2**16  # the last rows of a page are 2^31 elements from its first
+    size, q = page * apart, torch.randn(1, 2, 1, 16, device=DEVICE).half()
+    if GPU:
+        pool = torch.zeros(size, dtype=torch.float16, device=DEVICE)
+    else:  # a file without blocks on the disk
+        pool = torch.from_file(str(tmp_path / "pool"), shared=True, size=size, dtype=torch.float16)
+    pages = pool.as_strided((1, 1, page, 16), (size, size, apart, 1))
+    pages[:, :, -20:] = torch.randn(1, 1, 20, 16, device=DEVICE)
+    table = whole(0).view(1, 1)
+    right = decode(q, pages.contiguous(), pages.contiguous(), whole(page), block_table=table, splits=1)
+    assert torch.equal(decode(q, pages, pages, whole(page), block_table=table, splits=1), right)
+
+
+@pytest.mark.kernel
+def test_a_pool_without_pages_is_not_read_and_shows() -> None:
+    q, pages, table = torch.randn(2, 2, 1, 16, device=DEVICE), torch.empty(0, 1, 16, 16, device=DEVICE), whole(0, 0)
+    for splits in (1, 2):  # launched as on a GPU, where numbers are not checked
+        o, L = decoding.launch_decode(q, pages, pages, whole(9, 0), table.view(2, 1), False, -1, 0.25, 0.0, splits, 16)
+        assert o[0].isnan().all()
+        assert L[0].isnan().all()
+        assert not o[1].any()
+        assert (L[1] == -torch.inf).all()
+    with pytest.raises(ValueError, match=r"block_table\[0, 0\] is 0; the cache has 0 pages"):
+        decode(q, pages, pages, whole(9, 0), block_table=table.view(2, 1), check=True)
 
 
 @pytest.mark.kernel
@@ -317,6 +345,26 @@ def test_it_compiles_without_spills_and_copies_16_bytes_at_a_time() -> None:
         assert report.spilled_bytes == 0
         assert report.load_bytes[0] == 16
         assert report.kernel == "merge_kernel" or (report.count("cp.async.cg") > 0 and report.mma > 0)
+
+
+@pytest.mark.kernel
+def test_three_programs_fit_on_an_sm_of_an_h200() -> None:
+    """Without pages and with them: lecture 08 names the number and the bytes of shared memory."""
+    q, k, pages = (
+        torch.empty(s, dtype=torch.bfloat16, device="meta")
+        for s in ((2, 32, 1, 128), (2, 8, 4096, 128), (99, 8, 16, 128))
+    )
+    lengths, table = (torch.empty(s, dtype=torch.int32, device="meta") for s in (2, (2, 32)))
+    calls = [
+        (decoding.launch_decode, (q, x, x, lengths, t, False, -1, 0.1, 0.0, 1, 0), {})
+        for x, t in ((k, None), (pages, table))
+    ]
+    plain, paged_ = compiled.inspect_all(calls, 90)
+    assert plain.shared_bytes == 71_680
+    for report in (plain, paged_):
+        taken = -(-report.registers // 8) * 8 * report.threads
+        assert 65_536 // taken >= 3
+        assert data.gpu("H200").shared_kib_per_sm * 1024 // (report.shared_bytes + 1024) == 3  # 1 KiB is the system's
 
 
 # --- refusals ---

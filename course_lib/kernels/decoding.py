@@ -40,6 +40,8 @@ def _page_rows(ptr, page, seen, start, stride_b, stride_n, D: tl.constexpr, BLOC
                PAGE: tl.constexpr):  # fmt: skip
     """The rows of these keys, [BLOCK_N, BLOCK_D]; what is not ``seen`` is not read, since it may be NaN, and is 0."""
     row, dims = (start + tl.arange(0, BLOCK_N)) % PAGE, tl.arange(0, BLOCK_D)
+    if PAGE > 128:  # its rows may lie 2^31 elements apart and more
+        row = row.to(tl.int64)
     at = page.to(tl.int64) * stride_b + row * stride_n
     return tl.load(ptr + at[:, None] + dims[None, :], mask=seen[:, None] & (dims[None, :] < D), other=0.0)
 
@@ -94,7 +96,7 @@ def decode_kernel(
             k = _rows(k_ptr, start, BLOCK_N, end, k_n, D, BLOCK_D, True)  # [BLOCK_N, BLOCK_D]
         else:
             page, there = _page_numbers(table_ptr, start, end, pages, PAGE, BLOCK_N)
-            k = _page_rows(k_ptr, page, keys < end, start, k_b, k_n, D, BLOCK_N, BLOCK_D, PAGE)
+            k = _page_rows(k_ptr, page, there & (keys < end), start, k_b, k_n, D, BLOCK_N, BLOCK_D, PAGE)
         s, _ = _capped(tl.dot(q, tl.trans(k), input_precision=PRECISION), scale, softcap, SOFTCAP)  # [BLOCK_M, BLOCK_N]
         if PAGE > 0:
             s = tl.where(there[None, :], s, float("nan"))  # a page that is none shows
@@ -111,7 +113,7 @@ def decode_kernel(
         if PAGE == 0:
             v = _rows(v_ptr, start, BLOCK_N, end, v_n, D, BLOCK_D, True)
         else:
-            v = _page_rows(v_ptr, page, keys < end, start, v_b, v_n, D, BLOCK_N, BLOCK_D, PAGE)
+            v = _page_rows(v_ptr, page, there & (keys < end), start, v_b, v_n, D, BLOCK_N, BLOCK_D, PAGE)
         acc = tl.dot(p.to(v.dtype), v, acc, input_precision=PRECISION)
         m = m_new
 
@@ -172,7 +174,7 @@ class Tile(NamedTuple):
     num_stages: int
 
 
-PLACES = 2  # programs that an SM runs at once; two tiles with their buffers fit its shared memory
+PLACES = 2  # programs of an SM that the rule counts on; an H200 has room for three with head size 128
 SHORTEST = 128  # keys that a split has at least: below, its partial result is not small beside its K and V
 
 

@@ -4,7 +4,9 @@
     cache.append(k, v)        # [2, 8, n, 128] each: n new tokens of every sequence
     o = cache.attend(q)       # [2, 32, n, 128]: the attention of the last n tokens over all so far
 
-Lengths and pages are kept on the host as well, so that no call reads them back from a GPU.
+Lengths and pages are kept on the host as well, so that no call reads them back from a GPU. ``append`` lists the places of all new
+tokens in Python and waits until the GPU has them, which a long prompt and each layer of a model pay for, and which a CUDA graph
+cannot capture. A captured ``attend`` keeps the number of splits that it was captured with.
 """
 
 from collections.abc import Sequence
