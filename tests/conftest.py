@@ -82,3 +82,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("kernel"):
                 item.add_marker(pytest.mark.skip(reason="Triton is not installed (it has wheels for Linux only)"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Raise UsageError if pytest-xdist does not keep groups together: each worker would then start all servers and browsers."""
+    if getattr(session.config.option, "loadgroup", False):
+        for item in session.items:
+            if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+                raise pytest.UsageError("pytest-xdist does not group the tests of this pytest; install those of the lock")
