@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from course_lib.figures.records import H200, label, rows
+from course_lib.figures.records import H200, Pass, label, rows
 from course_lib.model import cost
 from course_lib.plots import curves, grouped_bars, traffic_bars
 from course_lib.show import style
@@ -29,18 +29,6 @@ class Trained(NamedTuple):
     step: int
     loss: float
     seconds: float
-
-
-class Speed(NamedTuple):
-    """TFLOP/s of one attention at one shape, as the papers count: five matmuls backward, half of all under a mask."""
-
-    algorithm: str
-    direction: str
-    how: str
-    d: int
-    causal: bool
-    n: int
-    tflops: float
 
 
 class TwoPasses(NamedTuple):
@@ -217,7 +205,7 @@ def ratios(phase: str, peer: str, device: str = H200) -> list[float]:
 
 def _speeds_of(phase: str, device: str = H200) -> dict[tuple[str, int, bool, int], float]:
     """TFLOP/s by (algorithm, d, causal, N)."""
-    found = rows(Speed, "attention_beside_peers", device)
+    found = rows(Pass, "attention_beside_peers", device)
     return {(x.algorithm, *x[3:6]): x.tflops for x in found if (x.direction, x.how) == (phase, "graphs")}
 
 

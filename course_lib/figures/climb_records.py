@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from course_lib import data
-from course_lib.figures.records import rows
+from course_lib.figures.records import Pass, rows
 from course_lib.kernels.hopper import RUNGS, best
 from course_lib.model import pipeline
 
@@ -54,18 +54,6 @@ class Setting(NamedTuple):
     block_n: int
     num_warps: int
     num_stages: int
-    tflops: float
-
-
-class Pass(NamedTuple):
-    """A pass of lecture 07's recording, in TFLOP/s."""
-
-    algorithm: str
-    direction: str
-    how: str
-    d: int
-    causal: bool
-    n: int
     tflops: float
 
 

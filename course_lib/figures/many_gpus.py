@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from course_lib import data
 from course_lib.figures.boxes import PALE, arrow, blank, box
-from course_lib.figures.records import label, rows
+from course_lib.figures.records import Pass, label, rows
 from course_lib.model import parallel, ring_timeline
 from course_lib.plots import RANKS
 from course_lib.show import style
@@ -31,30 +31,18 @@ class Ladder(NamedTuple):
     tflops: float
 
 
-class Passes(NamedTuple):
-    """A pass of attention() or of a peer, in replayed graphs or in eager calls."""
-
-    algorithm: str
-    direction: str
-    how: str
-    d: int
-    causal: bool
-    n: int
-    tflops: float
-
-
 @functools.cache
 def kernel_rates(backward: bool = False) -> dict[int, float]:
     """Operations a second of ``attention()`` on an H200 without a mask, d = 128, by the recorded length; of its backward pass alone."""
     if backward:
-        passes = rows(Passes, "attention_beside_peers")
+        passes = rows(Pass, "attention_beside_peers")
         found = {x.n: x.tflops for x in passes if _ours(x) and (x.direction, x.how) == ("backward", "graphs")}
     else:
         found = {x.n: x.tflops for x in rows(Ladder, "forward_ladder") if _ours(x)}
     return {n: tflops * 1e12 for n, tflops in sorted(found.items())}
 
 
-def _ours(row: Ladder | Passes) -> bool:
+def _ours(row: Ladder | Pass) -> bool:
     return row.algorithm == "attention()" and row.d == D and not row.causal
 
 

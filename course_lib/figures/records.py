@@ -8,6 +8,18 @@ Row = TypeVar("Row", bound=NamedTuple)
 H200 = "nvidia-h200"
 
 
+class Pass(NamedTuple):
+    """A pass of an attention in the recording attention_beside_peers: five matmuls backward, half of all under a causal mask."""
+
+    algorithm: str
+    direction: str
+    how: str
+    d: int
+    causal: bool
+    n: int
+    tflops: float
+
+
 def rows(kind: type[Row], name: str, device: str = H200) -> list[Row]:
     """The rows of ``data/measured/<device>/<name>.json`` as ``kind``, a NamedTuple of the fields that are wanted.
 
