@@ -89,4 +89,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if getattr(session.config.option, "loadgroup", False):
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
-                raise pytest.UsageError("pytest-xdist does not group the tests of this pytest; install those of the lock")
+                raise pytest.UsageError(
+                    "pytest-xdist does not group the tests of this pytest; install those of the lock"
+                )
