@@ -28,6 +28,42 @@ def test_the_first_lecture_is_served_and_its_first_explorer_moves(lab) -> None:
     lab.wait_for_function(changed, arg=[before])
 
 
+SLOW = """import gc, time
+from course_lib.widgets import Explorer
+shown = next(x for x in gc.get_objects() if issubclass(type(x), Explorer))
+draw = shown._draw
+def slowly(axes, sharpness, query):
+    time.sleep(2)
+    if query == 2:
+        raise RuntimeError("a fault")
+    return draw(axes, sharpness, query)
+shown._draw = slowly"""
+EXECUTE = """async code => {
+  const kernel = window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel;
+  const reply = await kernel.requestExecute({ code }).done;
+  if (reply.content.status !== "ok") throw Error(reply.content.evalue);
+}"""
+
+
+def test_a_slow_explorer_dims_and_says_so_until_it_has_drawn(lab) -> None:
+    explorer = run(lab, "00").locator(".course-explorer").first
+    lab.evaluate(EXECUTE, SLOW)
+    explorer.scroll_into_view_if_needed()
+    picture, computing = explorer.locator("img"), explorer.locator(".course-computing")
+    look = "picture => getComputedStyle(picture).opacity"
+    words = "picture => getComputedStyle(picture.closest('.course-explorer'), '::after').content"
+    handle = explorer.locator(".noUi-handle").nth(1)
+    handle.focus()
+    for key, faulty in (("ArrowRight", False), ("ArrowRight", True), ("Home", False)):
+        before = picture.get_attribute("src")
+        handle.press(key)
+        computing.wait_for(state="attached")
+        assert (picture.evaluate(look), picture.evaluate(words)) == ("0.35", '"computing…"')
+        computing.wait_for(state="detached")
+        assert (picture.evaluate(look), picture.evaluate(words)) == ("1", "none")
+        assert (picture.get_attribute("src") == before) is faulty
+
+
 def test_lecture_02_takes_typed_scores(lab) -> None:
     stepper = run(lab, "02").locator(".course-clickable").first
     stepper.scroll_into_view_if_needed()

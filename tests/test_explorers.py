@@ -1,7 +1,11 @@
 """The interactive figure by itself: it redraws, reports and recovers. Those of the lectures: explorer_extremes.py."""
 
+import threading
+from functools import partial
+
 import pytest
 
+from course_lib import widgets
 from course_lib.widgets import choice, explore, powers_of_two, slider, steps, text
 
 
@@ -43,6 +47,46 @@ def test_several_controls_move_at_once_and_are_drawn_once() -> None:
     assert drawn[-1] == (2, "b")
     with pytest.raises(ValueError, match="control is 'm'; choose one of 'n', 'name'"):
         explorer.move(m=1)
+
+
+@pytest.mark.parametrize("outcome", ["a picture", "a message", "a fault"])
+def test_a_figure_dims_while_a_slow_successor_is_drawn_and_only_then(outcome, monkeypatch) -> None:
+    patient = threading.Event()
+
+    def slow(ax, n: int) -> str:
+        assert n == 0 or patient.wait(20), "nothing says that it takes long"
+        if outcome == "a message" and n == 2:
+            raise ValueError("n is 2; pass another")
+        if outcome == "a fault" and n == 2:
+            raise RuntimeError("a fault")
+        return f"n is {n}"
+
+    explorer = explore(slow, n=slider(0, 5, 0), alt="nothing")
+    said: list[str] = []
+
+    def hear(change) -> None:
+        said.append(change.new)
+        if "computing" in change.new:
+            patient.set()
+
+    explorer.caption.observe(hear, "value")
+    move = partial(explorer.move, n=2)
+    if outcome == "a fault":
+        with pytest.raises(RuntimeError, match="a fault"):
+            move()
+    else:
+        move()
+    assert "n is 0" in said[0]
+    assert 'role="status" class="course-computing"' in said[0]
+    shown = {"a picture": "n is 2", "a message": "n is 2; pass another", "a fault": "n is 0"}[outcome]
+    assert shown in said[-1]
+    assert "computing" not in said[-1] == explorer.caption.value
+
+    said.clear()
+    monkeypatch.setattr(widgets, "_PATIENCE", 60)  # the next one comes before that
+    explorer.move(n=3)
+    assert not [words for words in said if "computing" in words]
+    assert explorer.caption.value == '<div role="status">n is 3</div>'
 
 
 def test_the_saved_output_is_the_picture_and_a_text() -> None:

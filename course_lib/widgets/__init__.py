@@ -3,12 +3,14 @@
     explore(draw, n=powers_of_two(7, 17, value=1024), gpu=choice(["A100-80", "H100"]))
 
 calls ``draw(ax, n=…, gpu=…)``. What ``draw`` returns, if it is a text, is shown below the figure. A ValueError or
-TypeError that it raises is shown as a message and the last good figure stays.
+TypeError that it raises is shown as a message and the last good figure stays. A figure whose successor takes long dims meanwhile.
 """
 
+import contextlib
 import html
 import inspect
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ipywidgets as w
@@ -18,6 +20,13 @@ from course_lib.show import style
 
 _MOST = 2**62
 _WIDE = {"description_width": "initial"}
+_PATIENCE = 0.2  # seconds that a new figure may take before the old one dims
+_COMPUTING = """<style>
+.course-explorer { position: relative }
+.course-explorer:has(.course-computing) :is(img, [role="status"], [role="alert"]) { opacity: 0.35 }
+.course-explorer:has(.course-computing)::after { content: "computing…"; position: absolute; top: 50%; left: 40%;
+  padding: 0.3em 0.9em; border-radius: 4px; font-size: 1.3em; background: #333333; color: #FFFFFF }
+</style><div role="status" class="course-computing" style="font-size: 0">computing</div>"""
 
 
 def _words(label: Any) -> str:
@@ -118,12 +127,29 @@ class Explorer(w.VBox):
             self._moving = False
         self._redraw()
 
+    @contextlib.contextmanager
+    def _patience(self) -> Iterator[None]:
+        """Dim the figure and say so, if what is done meanwhile takes long: until the caption is set, or is as before where that fails."""
+        before = self.caption.value
+        timer = threading.Timer(_PATIENCE, setattr, (self.caption, "value", before + _COMPUTING))
+        timer.start()
+        try:
+            try:
+                yield
+            finally:
+                timer.cancel()
+                timer.join()
+        except BaseException:
+            self.caption.value = before
+            raise
+
     def _redraw(self, change: Any = None) -> None:
         if self._moving:
             return
         values = {name: control.value for name, control in self.controls.items()}
         try:
-            png, words = style.render(self._draw, size=self._size, axes=self._axes, **values)
+            with self._patience():
+                png, words = style.render(self._draw, size=self._size, axes=self._axes, **values)
         except (ValueError, TypeError) as error:
             self.error = str(error)
             look = "color: #B00020; border-left: 4px solid #B00020; padding-left: 0.6em"
