@@ -175,7 +175,7 @@ POINTERS = """
 def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
     at = (tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK)
     a = tl.make_block_ptr(a_ptr, (M, K), (K, 1), (tl.program_id(0) * BLOCK, 0), (BLOCK, BLOCK), (1, 0))
-    b = tl.make_block_ptr(b_ptr, (K, N), (N, 1), (0, tl.program_id(1) * BLOCK), (BLOCK, BLOCK), (1, 0))
+    b = tl.make_block_ptr(b_ptr, (K, N), (1, K), (0, tl.program_id(1) * BLOCK), (BLOCK, BLOCK), (0, 1))
     c = tl.make_block_ptr(c_ptr, (M, N), (N, 1), (tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK), (BLOCK, BLOCK), (1, 0))
     acc = tl.zeros((BLOCK, BLOCK), tl.float32)
     for start in range(0, K, BLOCK):
@@ -292,7 +292,7 @@ def test_a_case_may_bring_its_own_block_sizes() -> None:
     ):
         exercise = exercises()[name]
         rows = torch.ones(40, 16)
-        args = {"matmul_kernel": (torch.ones(40, 8), torch.ones(8, 20)), "online_kernel": (rows, rows, rows, 0.25)}
+        args = {"matmul_kernel": (torch.ones(40, 8), torch.ones(20, 8)), "online_kernel": (rows, rows, rows, 0.25)}
         case = Case("", args.get(name, (rows,) * 4), options)
         exercise.run(Kernel(), case)
         assert seen[-1][0] == grid
