@@ -385,6 +385,7 @@ def test_progress_keeps_what_was_passed(tmp_path, monkeypatch) -> None:
     check(online(RIGHT))
     check(online("return m, l"))
     assert progress_file.load() == {"online_update": "passed"}
+    assert "def online_update(" in progress_file.code("online_update")
     assert f"1 of {len(ALL)} passed" in repr(progress())
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "no folder" / "p.json"))
     assert check(online(RIGHT)).status == "passed"
