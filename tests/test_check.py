@@ -207,7 +207,7 @@ def test_what_only_the_interpreter_takes_is_refused_in_the_compilers_words() -> 
         ("matmul_kernel", 'input_precision="ieee"', 'input_precision="tf32"', "multiplies in TF32"),
         ("matmul_kernel", 'input_precision="ieee"', "allow_tf32=False", ""),
         ("matmul_kernel", 'input_precision="ieee"', 'input_precision="tf32x3"', ""),
-        ("online_kernel", 'tl.dot(p, v, input_precision="ieee")', "tl.dot(p, v)", "multiplies in TF32"),
+        ("window_kernel", 'tl.dot(p, v, input_precision="ieee")', "tl.dot(p, v)", "multiplies in TF32"),
         ("dv_kernel", ', input_precision="ieee"', "", "multiplies in TF32"),
     ],
 )
@@ -288,11 +288,11 @@ def test_a_case_may_bring_its_own_block_sizes() -> None:
     for name, options, grid in (
         ("matmul_kernel", {"BLOCK": 32}, (2, 1)),
         ("dv_kernel", {"BLOCK": 64}, (1,)),
-        ("online_kernel", {"BLOCK_M": 32}, (2,)),
+        ("window_kernel", {"BLOCK_M": 32}, (2,)),
     ):
         exercise = exercises()[name]
         rows = torch.ones(40, 16)
-        args = {"matmul_kernel": (torch.ones(40, 8), torch.ones(20, 8)), "online_kernel": (rows, rows, rows, 0.25)}
+        args = {"matmul_kernel": (torch.ones(40, 8), torch.ones(20, 8)), "window_kernel": (rows, rows, rows, 0.25, 7)}
         case = Case("", args.get(name, (rows,) * 4), options)
         exercise.run(Kernel(), case)
         assert seen[-1][0] == grid
