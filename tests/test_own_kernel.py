@@ -25,8 +25,8 @@ def heads(tokens: int, spread: float = 1.0) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("n", [1, 16, 37])
 @pytest.mark.parametrize("spread", [1.0, 10.0])
-def test_online_kernel_becomes_causal_attention_with_gradients(n, spread) -> None:
-    passed("online_kernel")
+def test_window_kernel_becomes_causal_attention_with_gradients(n, spread) -> None:
+    passed("window_kernel")
     own = own_kernel.own_attention()
     assert own.yours
     leaves = [x.requires_grad_() for x in heads(n, spread)]
@@ -62,17 +62,17 @@ def test_what_a_cache_of_the_students_refuses() -> None:
         cache.append(*[torch.zeros(1, 1, 17, 16)] * 2)
     with pytest.raises(ValueError, match="the newest alone"):
         cache.attend(torch.zeros(1, 1, 2, 16))
-    with pytest.raises(ValueError, match="heads have 32 numbers"):
-        own_kernel.causal(None, *[torch.zeros(1, 1, 2, 32)] * 3)
+    with pytest.raises(ValueError, match="heads have 64 numbers; window_kernel is used with 16 or 32"):
+        own_kernel.causal(None, *[torch.zeros(1, 1, 2, 64)] * 3)
 
 
 def test_ours_serves_where_nothing_was_passed_and_says_why() -> None:
     own = own_kernel.own_attention()
     assert not own.yours
-    assert own.words.endswith("online_kernel (lecture 05) would serve, but it has not passed its check yet")
+    assert own.words.endswith("window_kernel (lecture 05) would serve, but it has not passed its check yet")
     q, k, v = heads(20)
     torch.testing.assert_close(own.attend(q, k, v), plain_attention(q, k, v, True), atol=1e-5, rtol=1e-5)
-    progress_file.save("online_kernel", "passed")
+    progress_file.save("window_kernel", "passed")
     assert own_kernel.own_attention().words.endswith("its code was not kept: run its check again")
-    progress_file.save("online_kernel", "passed", "import nothing_there\n\ndef helper(): ...")
+    progress_file.save("window_kernel", "passed", "import nothing_there\n\ndef helper(): ...")
     assert not own_kernel.own_attention().yours

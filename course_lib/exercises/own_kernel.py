@@ -1,7 +1,7 @@
-"""A student's kernels in a model: causal attention from ``online_kernel``, a KV cache from ``decode_kernel``; else the library's.
+"""A student's kernels in a model: causal attention from ``window_kernel``, a KV cache from ``decode_kernel``; else the library's.
 
 own = own_attention()
-o = own.attend(q, k, v)  # [B, H, N, 16] each, float32
+o = own.attend(q, k, v)  # [B, H, N, 16 or 32] each, float32
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ from course_lib.instruments.peers import plain_attention
 from course_lib.kernels import triton
 from course_lib.kernels.kv_cache import KVCache
 
-BLOCK, D = 16, 16  # queries of a launch, and numbers of a head; both exercises take heads of 16
-HIDDEN = -1e5  # added to a score, before its scale, that the causal mask hides
+BLOCK = 16  # queries and keys of a program
+SIZES = (16, 32)  # numbers of a head that window_kernel is asked for
 TRITON = "from course_lib.kernels import tl, triton"  # what the kept code leaves out
-LESSON = {"online_kernel": "05", "decode_kernel": "08"}
+LESSON = {"window_kernel": "05", "decode_kernel": "08"}
 
 
 class Own(NamedTuple):
@@ -39,14 +39,14 @@ class OwnCache(NamedTuple):
 
 
 def own_attention() -> Own:
-    """Causal attention (q, k, v) -> o, [B, H, N, 16] each in float32, by the student's ``online_kernel``; else ``attention()``.
+    """Causal attention (q, k, v) -> o, [B, H, N, 16 or 32] each in float32, by the student's ``window_kernel``; else ``attention()``.
 
     Its gradients are plain PyTorch's, by the formulas of lecture 07.
     """
-    kernel = own_kernel("online_kernel")
+    kernel = own_kernel("window_kernel")
     if kernel is None:
-        return Own(lambda q, k, v: attention(q, k, v, causal=True), False, _instead("attention()", "online_kernel"))
-    return Own(with_gradients(lambda q, k, v: causal(kernel, q, k, v)), True, _found("online_kernel"))
+        return Own(lambda q, k, v: attention(q, k, v, causal=True), False, _instead("attention()", "window_kernel"))
+    return Own(with_gradients(lambda q, k, v: causal(kernel, q, k, v)), True, _found("window_kernel"))
 
 
 def own_cache() -> OwnCache:
@@ -83,29 +83,17 @@ def _library_cache(
 
 
 def causal(kernel: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Causal attention, [B, H, N, 16], by a kernel that knows no mask: a launch for each block of queries, with the keys up to its last.
-
-    The mask of the block rides on 16 more dimensions: there key j of the block is the j-th unit vector, and a query has HIDDEN where
-    it must not see.
-    """
+    """Causal attention, [B, H, N, 16 or 32], by a kernel with a sliding window, here as long as the sequence: a launch for each head."""
     batch, heads, n, d = q.shape
-    if d != D:
-        raise ValueError(f"heads have {d} numbers; online_kernel is used with {D}")
+    if d not in SIZES:
+        raise ValueError(f"heads have {d} numbers; window_kernel is used with {' or '.join(map(str, SIZES))}")
+    q, k, v = (x.contiguous() for x in (q, k, v))
     o = torch.empty_like(q)
-    hide = torch.full((BLOCK, BLOCK), HIDDEN, device=q.device).triu(1)
-    for start in range(0, n, BLOCK):
-        rows = slice(start, min(start + BLOCK, n))
-        count = rows.stop - start
-        for b in range(batch):
-            for h in range(heads):
-                queries = torch.cat([q[b, h, rows], hide[:count]], dim=1)
-                keys, values = (torch.nn.functional.pad(x[b, h, : rows.stop], (0, BLOCK)) for x in (k, v))
-                keys[start:, d:] = torch.eye(BLOCK, device=q.device)[:count]
-                found = torch.empty_like(queries)
-                kernel[(1,)](
-                    queries, keys, values, found, count, len(keys), d**-0.5, D=d + BLOCK, BLOCK_M=BLOCK, BLOCK_N=32
-                )
-                o[b, h, rows] = found[:, :d]
+    for b in range(batch):
+        for h in range(heads):
+            kernel[(triton.cdiv(n, BLOCK),)](
+                q[b, h], k[b, h], v[b, h], o[b, h], n, d**-0.5, n, D=d, BLOCK_M=BLOCK, BLOCK_N=BLOCK
+            )
     return o
 
 
