@@ -83,6 +83,18 @@ def test_long_sequences(dtype, d) -> None:
         check(*inputs(1, 1, 1, n, n, d, dtype), causal=True)
 
 
+@pytest.mark.skipif(not GPU, reason="the interpreter compiles nothing")
+def test_other_lengths_batches_and_heads_compile_nothing_anew(monkeypatch) -> None:
+    import triton
+
+    made: list[str] = []
+    monkeypatch.setattr(triton.knobs.runtime, "jit_cache_hook", lambda *, repr, **_: made.append(repr))
+    for b, h, h_k, n_q, n_k in ((1, 4, 2, 17, 64), (3, 6, 3, 64, 113), (2, 32, 16, 160, 160), (2, 10, 5, 33, 1)):
+        leaves = [x.requires_grad_() for x in inputs(b, h, h_k, n_q, n_k, 72, torch.float16)]
+        torch.autograd.grad(attention(*leaves).sum(), leaves)
+    assert len(made) == len(set(made)) == 4, made  # forward, D, dK and dV, dQ
+
+
 @pytest.mark.parametrize("offset", [-70, -5, 30, 64])
 def test_the_causal_edge_may_be_moved(offset) -> None:
     check(*inputs(1, 2, 2, 100, 130, 16, torch.float32), causal=True, causal_offset=offset)

@@ -175,7 +175,7 @@ POINTERS = """
 def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
     at = (tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK)
     a = tl.make_block_ptr(a_ptr, (M, K), (K, 1), (tl.program_id(0) * BLOCK, 0), (BLOCK, BLOCK), (1, 0))
-    b = tl.make_block_ptr(b_ptr, (K, N), (N, 1), (0, tl.program_id(1) * BLOCK), (BLOCK, BLOCK), (1, 0))
+    b = tl.make_block_ptr(b_ptr, (K, N), (1, K), (0, tl.program_id(1) * BLOCK), (BLOCK, BLOCK), (0, 1))
     c = tl.make_block_ptr(c_ptr, (M, N), (N, 1), (tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK), (BLOCK, BLOCK), (1, 0))
     acc = tl.zeros((BLOCK, BLOCK), tl.float32)
     for start in range(0, K, BLOCK):
@@ -207,7 +207,7 @@ def test_what_only_the_interpreter_takes_is_refused_in_the_compilers_words() -> 
         ("matmul_kernel", 'input_precision="ieee"', 'input_precision="tf32"', "multiplies in TF32"),
         ("matmul_kernel", 'input_precision="ieee"', "allow_tf32=False", ""),
         ("matmul_kernel", 'input_precision="ieee"', 'input_precision="tf32x3"', ""),
-        ("online_kernel", 'tl.dot(p, v, input_precision="ieee")', "tl.dot(p, v)", "multiplies in TF32"),
+        ("window_kernel", 'tl.dot(p, v, input_precision="ieee")', "tl.dot(p, v)", "multiplies in TF32"),
         ("dv_kernel", ', input_precision="ieee"', "", "multiplies in TF32"),
     ],
 )
@@ -288,11 +288,11 @@ def test_a_case_may_bring_its_own_block_sizes() -> None:
     for name, options, grid in (
         ("matmul_kernel", {"BLOCK": 32}, (2, 1)),
         ("dv_kernel", {"BLOCK": 64}, (1,)),
-        ("online_kernel", {"BLOCK_M": 32}, (2,)),
+        ("window_kernel", {"BLOCK_M": 32}, (2,)),
     ):
         exercise = exercises()[name]
         rows = torch.ones(40, 16)
-        args = {"matmul_kernel": (torch.ones(40, 8), torch.ones(8, 20)), "online_kernel": (rows, rows, rows, 0.25)}
+        args = {"matmul_kernel": (torch.ones(40, 8), torch.ones(20, 8)), "window_kernel": (rows, rows, rows, 0.25, 7)}
         case = Case("", args.get(name, (rows,) * 4), options)
         exercise.run(Kernel(), case)
         assert seen[-1][0] == grid
@@ -385,6 +385,7 @@ def test_progress_keeps_what_was_passed(tmp_path, monkeypatch) -> None:
     check(online(RIGHT))
     check(online("return m, l"))
     assert progress_file.load() == {"online_update": "passed"}
+    assert "def online_update(" in progress_file.code("online_update")
     assert f"1 of {len(ALL)} passed" in repr(progress())
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "no folder" / "p.json"))
     assert check(online(RIGHT)).status == "passed"

@@ -78,3 +78,17 @@ def test_a_full_disk_leaves_the_old_file(file, monkeypatch) -> None:
     progress_file.save("crossover", "passed")
     assert file.read_bytes() == before
     assert len(os.listdir(file.parent)) == 2
+
+
+def test_the_code_that_passed_last_is_kept_beside_the_results(file) -> None:
+    assert progress_file.code("phase_of") == ""
+    progress_file.save("phase_of", "failed", "wrong")
+    assert progress_file.code("phase_of") == ""
+    for code in ("first", "second"):
+        progress_file.save("phase_of", "passed", code)
+        assert progress_file.code("phase_of") == code
+    progress_file.save("phase_of", "failed", "wrong")
+    assert progress_file.code("phase_of") == "second"
+    assert progress_file.load() == {"phase_of": "passed"}
+    file.write_text(json.dumps({"code": 3}))
+    assert progress_file.code("phase_of") == ""

@@ -1,7 +1,7 @@
 """Watches what a kernel in Triton's interpreter loads and stores."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from unittest import mock
 
@@ -38,12 +38,7 @@ def watched_memory() -> Iterator[list[str]]:
 
     def init(self: Any, args: Any, kwargs: Any) -> Any:
         host, named = arguments(self, args, kwargs)
-        names = {**dict(zip(self.arg_names, host)), **named}
-        tensors[:] = [
-            (name, x.data_ptr(), x.untyped_storage().data_ptr() + x.untyped_storage().nbytes(), x.element_size())
-            for name, x in names.items()
-            if isinstance(x, torch.Tensor)
-        ]
+        tensors[:] = _places({**dict(zip(self.arg_names, host)), **named})
         return host, named
 
     def look(what: str, pointers: Any, mask: Any) -> None:
@@ -85,6 +80,15 @@ def watched_memory() -> Iterator[list[str]]:
         mock.patch.object(executor, "_init_args_hst", init),
     ):
         yield notes
+
+
+def _places(arguments: Mapping[str, Any]) -> list[tuple[str, int, int, int]]:
+    """Of a kernel's tensors the name, the first address, that behind the last, and the bytes of a number."""
+    return [
+        (name, x.data_ptr(), x.untyped_storage().data_ptr() + x.untyped_storage().nbytes(), x.element_size())
+        for name, x in arguments.items()
+        if isinstance(x, torch.Tensor)
+    ]
 
 
 def _used(pointers: Any, mask: Any) -> Any:
@@ -131,4 +135,33 @@ def stored() -> Iterator[list[int]]:
         return add(self, operation, pointers, value, mask, *rest)
 
     with mock.patch.multiple(builder, create_masked_store=counted_store, create_atomic_rmw=counted_add):
+        yield counts
+
+
+@contextlib.contextmanager
+def loaded() -> Iterator[dict[str, int]]:
+    """How many numbers a kernel in Triton's interpreter loads of each tensor, by the name of its argument."""
+    from triton.runtime import interpreter
+
+    counts: dict[str, int] = {}
+    tensors: list[tuple[str, int, int, int]] = []
+    builder, executor = type(interpreter.interpreter_builder), interpreter.GridExecutor
+    load, arguments = builder.create_masked_load, executor._init_args_hst
+
+    def init(self: Any, args: Any, kwargs: Any) -> Any:
+        host, named = arguments(self, args, kwargs)
+        tensors[:] = _places({**dict(zip(self.arg_names, host)), **named})
+        return host, named
+
+    def counted(self: Any, pointers: Any, mask: Any, *rest: Any, **named: Any) -> Any:
+        used = pointers.data[_used(pointers, mask)]
+        for name, first, last, _ in tensors:
+            if used.size and first <= int(used.min()) < last:
+                counts[name] = counts.get(name, 0) + used.size
+        return load(self, pointers, mask, *rest, **named)
+
+    with (
+        mock.patch.object(builder, "create_masked_load", counted),
+        mock.patch.object(executor, "_init_args_hst", init),
+    ):
         yield counts

@@ -1,6 +1,7 @@
 """check(function): runs the cases, says what fails in numbers, and names the bug if it is a known one."""
 
 import ast
+import contextlib
 import html
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from course_lib.exercises import compiling, progress_file
 from course_lib.exercises.answering import first_settings, wrong_shape
 from course_lib.exercises.base import Case, Exercise
 from course_lib.exercises.catalogue import exercises
-from course_lib.exercises.definitions import definitions
+from course_lib.exercises.definitions import definitions, script
 from course_lib.exercises.diagnosis import diagnose
 from course_lib.exercises.differences import differs, text
 from course_lib.exercises.forked_process import Failure, Outcome
@@ -77,8 +78,17 @@ def check_exercise(
         words = compiling.refusal(page, exercise.name, launches(exercise), source_of(function))
         report = not_for_a_gpu(report, words)
     if keep:
-        progress_file.save(exercise.name, report.status)
+        keep_result(report, page_of(function) if page is None else page, source_of(function))
     return report
+
+
+def keep_result(report: Report, page: Sequence[str], own: str) -> None:
+    """Write a report's status to the progress file, and the code if it has passed. ``own``: the function's source on ``page``."""
+    code = ""
+    if report.status == "passed":
+        with contextlib.suppress(ValueError, RecursionError):  # a page that cannot be written down costs nobody a pass
+            code = script(page, [report.exercise], own)
+    progress_file.save(report.exercise, report.status, code)
 
 
 def reports(sources: Sequence[str], names: Sequence[str], own: str = "") -> Iterator[Report]:

@@ -1,4 +1,4 @@
-"""What has been passed, in a file of the student's own that git ignores."""
+"""What has been passed, and the code that passed, in a file of the student's own that git ignores."""
 
 import contextlib
 import itertools
@@ -18,6 +18,7 @@ except ImportError:  # Windows: two notebooks at once may lose an entry
     fcntl = None  # type: ignore[assignment]
 
 ROOT = Path(__file__).resolve().parents[2]
+CODE = "code"  # the entry with the code of what has passed, exercise -> text
 PATIENCE = 5.0  # seconds for another notebook to finish writing
 
 
@@ -34,24 +35,35 @@ def load() -> dict[str, str]:
     return {name: status for name, status in (found or {}).items() if status in ("passed", "failed")}
 
 
-def save(name: str, status: str) -> None:
-    """Note a result; what has been passed stays passed. A folder that cannot be written is no error.
+def code(name: str) -> str:
+    """The code with which an exercise was last passed, with what it needs of its page; '' if none was kept."""
+    kept = (_read() or {}).get(CODE)
+    found = kept.get(name) if isinstance(kept, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def save(name: str, status: str, code: str = "") -> None:
+    """Note a result; what has been passed stays passed. ``code`` is kept if it has passed. A folder that cannot be written is no error.
 
     A file that cannot be read is renamed to ….broken-1 or the next free number, with a warning, before a new one is begun.
     """
     with contextlib.suppress(OSError, ValueError):
         if path().exists() and not path().is_file():
             return  # /dev/null, say
-        _save(name, status)
+        _save(name, status, code)
 
 
-def _save(name: str, status: str) -> None:
+def _save(name: str, status: str, code: str) -> None:
     with _locked():
         known = _read()
         if known is None:
             known = _aside()
-        if known.get(name) != "passed":
-            write_atomically(path(), json.dumps(known | {name: status}, indent=1))
+        new = known if known.get(name) == "passed" else known | {name: status}
+        if code and status == "passed":
+            kept = known.get(CODE)
+            new = new | {CODE: (kept if isinstance(kept, dict) else {}) | {name: code}}
+        if new != known:
+            write_atomically(path(), json.dumps(new, indent=1))
 
 
 def _read() -> dict[str, Any] | None:

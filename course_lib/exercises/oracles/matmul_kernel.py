@@ -11,6 +11,7 @@ from course_lib.kernels import tl, triton
 
 def cases() -> Iterable[Case]:
     torch.manual_seed(0)
+    yield Case("one full tile, B of ones below its diagonal", (torch.randn(16, 16), torch.ones(16, 16).tril()))
     for words, m, n, k in (
         ("one full tile", 16, 16, 16),
         ("K takes several tiles", 16, 16, 48),
@@ -20,13 +21,14 @@ def cases() -> Iterable[Case]:
         ("ragged K", 16, 16, 21),
         ("all ragged", 33, 18, 35),
     ):
-        yield Case(words, (torch.randn(m, k), torch.randn(k, n)))
+        yield Case(words, (torch.randn(m, k), torch.randn(n, k)))
     for words, m, n, k in (("blocks of 32, all ragged", 40, 70, 50), ("blocks of 32, K = 1,100", 5, 7, 1100)):
-        yield Case(words, (torch.randn(m, k), torch.randn(k, n)), {"BLOCK": 32})
+        yield Case(words, (torch.randn(m, k), torch.randn(n, k)), {"BLOCK": 32})
 
 
 def expected(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return (a.double() @ b.double()).float()
+    """Product by product, in float64."""
+    return (a.double()[:, None] * b.double()[None]).sum(2).float()
 
 
 @triton.jit
@@ -38,17 +40,23 @@ def _tile(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, BUG: tl.constexpr):
     acc = tl.zeros([SIDE, SIDE], tl.float32)
     for start in range(0, M if BUG == "to M" else K // SIDE * SIDE if BUG == "steps rounded down" else K, SIDE):
         inner = start + tl.arange(0, SIDE)
-        a_at = rows[:, None] * (N if BUG == "A by N" else K) + inner[None, :]
-        b_at = inner[:, None] * N + cols[None, :]
+        a_at = rows[:, None] * K + inner[None, :]
+        b_at = cols[None, :] * K + inner[:, None]
+        if BUG == "not transposed":
+            b_at = inner[:, None] * N + cols[None, :]
+        elif BUG == "B by N":
+            b_at = cols[None, :] * N + inner[:, None]
         a_mask = (rows[:, None] < M) & (inner[None, :] < K)
         b_mask = (inner[:, None] < K) & (cols[None, :] < N)
         if BUG == "no mask of K":
             a_mask = (rows[:, None] < M) & (inner[None, :] >= 0)
             b_mask = (inner[:, None] >= 0) & (cols[None, :] < N)
         elif BUG == "flat masks":
-            a_mask, b_mask = a_at < M * K, b_at < K * N
+            a_mask, b_mask = a_at < M * K, b_at < N * K
         a = tl.load(a_ptr + a_at, mask=a_mask, other=0.0)
         b = tl.load(b_ptr + b_at, mask=b_mask, other=0.0)
+        if BUG == "tile turned again":
+            b = tl.trans(b)
         acc += tl.dot(a, b, input_precision="ieee")
     c_at = rows[:, None] * N + cols[None, :]
     inside = (rows[:, None] < M) & (cols[None, :] < N)
@@ -74,7 +82,9 @@ WRONG = variants(
         "if masks compare the offset with the matrix's size: column N of a row is column 0 of the next, and inside": "flat masks",
         "if there are K // BLOCK steps: the tail of K is one more, tl.cdiv(K, BLOCK)": "steps rounded down",
         "if the loop along K ends at M": "to M",
-        "if A's rows are taken to be N long: A is [M, K], element (i, j) lies at i · K + j": "A by N",
+        "if B is read as if it were [K, N] already: element (k, j) of Bᵀ lies at j · K + k": "not transposed",
+        "if B's rows are taken to be N long: B is [N, K], and a row of it has K numbers": "B by N",
+        "if B is transposed twice, by its addresses and by tl.trans: in a square tile all shapes fit": "tile turned again",
         "if C is stored transposed: element (i, j) of a [M, N] matrix lies at i · N + j": "C transposed",
     },
 )

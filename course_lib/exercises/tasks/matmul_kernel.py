@@ -1,4 +1,4 @@
-"""Lecture 03: a tiled matmul as a Triton kernel."""
+"""Lecture 03: a tiled matmul with a transposed matrix, as a Triton kernel."""
 
 from typing import Any
 
@@ -10,24 +10,24 @@ from course_lib.exercises.base import Case, Exercise
 from course_lib.kernels import triton
 
 ASKED = r"""
-Write a kernel for $C = AB$ with tiles of `BLOCK` × `BLOCK`: A is [M, K], B is [K, N], C is [M, N], all float32 and contiguous, all in row
-order. A program makes one tile of C; the grid is (⌈M / BLOCK⌉, ⌈N / BLOCK⌉). `BLOCK` is 16 or 32, and
-the sizes need not be multiples of it. Pass
-`input_precision="ieee"` to `tl.dot`, as our kernel does: without it a GPU cuts the inputs short. The check runs in Triton's interpreter,
-and watches that nothing beside the matrices is read or written.
+The scores of attention are $QK^\top$, and $K$ lies in memory as $Q$ does, row by row. Write a kernel for $C = AB^\top$: A is [M, K], B is
+[N, K], so that $C_{ij} = \sum_k A_{ik} B_{jk}$, and C is [M, N], all float32, contiguous, in row order. Nobody transposes B beforehand. A
+program makes one tile of `BLOCK` × `BLOCK` of C; the grid is (⌈M / BLOCK⌉, ⌈N / BLOCK⌉). `BLOCK` is 16 or 32, and M, N and K need not be
+multiples of it. Pass `input_precision="ieee"` to `tl.dot`, as our kernel does: without it a GPU cuts the inputs short. The check runs in
+Triton's interpreter, and watches that nothing beside the matrices is read or written.
 """
 
 STUB = '''
 @triton.jit
 def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
-    """C [M, N] = A [M, K] B [K, N], float32; one tile of C per program."""
+    """C [M, N] = A [M, K] Bᵀ with B [N, K], float32; one tile of C per program."""
     ...
 '''
 
 
 def run(kernel: Any, case: Case) -> torch.Tensor:
     a, b = (x.to(runtime.device()) for x in case.args)
-    (m, k), n = a.shape, b.shape[1]
+    (m, k), n = a.shape, len(b)
     c = torch.full((m, n), float("nan"), device=a.device)
     block = case.options.get("BLOCK", 16)
     with loads_of_at_most(block**2, "BLOCK × BLOCK numbers"):
@@ -38,18 +38,19 @@ def run(kernel: Any, case: Case) -> torch.Tensor:
 EXERCISE = Exercise(
     name="matmul_kernel",
     lecture="03",
-    title="a tiled matmul kernel",
+    title="a matmul with a transposed matrix",
     level=2,
-    minutes=20,
+    minutes=15,
     asked=ASKED,
     stub=STUB,
     run=run,
     arguments=("A", "B"),
     compiles=dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), "*fp32") | {"M": "i32", "N": "i32", "K": "i32", "BLOCK": 16},
     hints=(
-        "Program (i, j) makes tile (i, j) of C. Which rows of A and which columns of B does it need? In which pieces do they come along K?",
-        "rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), and the same for columns. Element (i, j) of a row-ordered [R, S] "
-        "matrix lies at i · S + j. Loop over start in range(0, K, BLOCK) and add up tl.dot(a, b, acc, input_precision='ieee').",
-        "Three masks: of A (rows < M and inner < K), of B (inner < K and columns < N), of C. Load with other=0.0: zeros add nothing.",
+        "Program (i, j) makes tile (i, j) of C. It needs block i of A's rows, and of B what: rows or columns? In which pieces along K?",
+        "Row j of B is column j of Bᵀ: element (k, j) of Bᵀ lies at j · K + k. Either build the table of addresses so that the tile comes "
+        "as [inner, cols], or load it as it lies, [cols, inner], and hand its tl.trans to tl.dot.",
+        "Every tile has two dimensions, and each of them may be ragged: which two does a tile of B have? Zeros beyond the end of K add "
+        "nothing to the sum, so load with other=0.0; only the store decides what becomes of rows and columns beyond C.",
     ),
 )

@@ -10,7 +10,7 @@ from course_lib.kernels import gl, tl, triton
 from course_lib.kernels.hopper.backward import backward_kernel
 from course_lib.kernels.hopper.launching import _cdiv, call_refusal, descriptor, rows_aligned
 from course_lib.kernels.launching import launch
-from course_lib.kernels.portable.rows import LENGTHS, _rows
+from course_lib.kernels.portable.rows import SHAPES, _rows
 from course_lib.kernels.portable.tiles import strides_in_units
 
 
@@ -28,7 +28,7 @@ _L2_BYTES = (
 )
 
 
-@triton.jit(do_not_specialize=LENGTHS)
+@triton.jit(do_not_specialize=SHAPES)
 def before_kernel(
     o_ptr, do_ptr, L_ptr, dL_ptr, L_out_ptr, delta_ptr, dq_ptr, counter_ptr, o_b, o_h, o_n, do_b, do_h, do_n, heads, n_q,
     L_factor, delta_factor, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, UNIT: tl.constexpr,
@@ -58,7 +58,7 @@ def before_kernel(
     tl.store(dq_ptr + zeros, tl.zeros([64, BLOCK_D], tl.float32))
 
 
-@triton.jit(do_not_specialize=LENGTHS)
+@triton.jit(do_not_specialize=SHAPES)
 def after_kernel(
     dq_acc_ptr, dq_ptr, n_q, scale, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr
 ):  # fmt: skip

@@ -4,11 +4,11 @@ import torch
 
 from course_lib.kernels import LOG2E, tl, triton
 from course_lib.kernels.launching import launch
-from course_lib.kernels.portable.rows import FARTHEST_ROWS, LENGTHS, _capped, _elements, _place, _rows, _store_rows
+from course_lib.kernels.portable.rows import FARTHEST_ROWS, SHAPES, _capped, _elements, _place, _rows, _store_rows
 from course_lib.kernels.portable.tiles import blocks_of, constants_of, strides_in_units
 
 
-@triton.jit(do_not_specialize=LENGTHS)
+@triton.jit(do_not_specialize=SHAPES)
 def delta_kernel(
     o_ptr, do_ptr, dL_ptr, D_ptr, o_b, o_h, o_n, do_b, do_h, do_n, heads, n_q,
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, UNIT: tl.constexpr, OF_L: tl.constexpr,
@@ -60,7 +60,7 @@ def _key_value_blocks(
     return dk, dv
 
 
-@triton.jit(do_not_specialize=LENGTHS)
+@triton.jit(do_not_specialize=SHAPES)
 def key_value_gradient_kernel(
     q_ptr, k_ptr, v_ptr, do_ptr, L_ptr, D_ptr, dk_ptr, dv_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     do_b, do_h, do_n, dk_b, dk_h, dk_n, dv_b, dv_h, dv_n,
@@ -133,7 +133,7 @@ def _query_blocks(
     return dq
 
 
-@triton.jit(do_not_specialize=LENGTHS)
+@triton.jit(do_not_specialize=SHAPES)
 def query_gradient_kernel(
     q_ptr, k_ptr, v_ptr, do_ptr, L_ptr, D_ptr, dq_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     do_b, do_h, do_n, dq_b, dq_h, dq_n,

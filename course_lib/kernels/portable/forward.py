@@ -4,7 +4,7 @@ import torch
 
 from course_lib.kernels import LOG2E, tl, triton
 from course_lib.kernels.launching import check_launch, launch
-from course_lib.kernels.portable.rows import LENGTHS, _capped, _elements, _place, _rows, _store_rows
+from course_lib.kernels.portable.rows import SHAPES, _capped, _elements, _place, _rows, _store_rows
 from course_lib.kernels.portable.tiles import blocks_of, constants_of, strides_in_units
 
 
@@ -35,7 +35,7 @@ def _forward_blocks(
     return acc, m, l
 
 
-@triton.jit(do_not_specialize=LENGTHS)
+@triton.jit(do_not_specialize=SHAPES)
 def forward_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, L_ptr, q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, o_b, o_h, o_n,
     heads, group, n_q, n_k, offset, scale, softcap, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,

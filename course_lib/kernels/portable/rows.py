@@ -3,7 +3,9 @@
 from course_lib.kernels import LOG2E, tl, triton
 
 FARTHEST_ROWS = 2**24  # elements from a row to the next: a block of 128 rows is then within 2^31
-LENGTHS = ["n_q", "n_k", "offset"]  # a new length does not compile anew
+# Nothing is compiled anew for other lengths, batches or heads: what a compiler could know of them is in UNIT.
+SHAPES = ["n_q", "n_k", "offset", "heads", "kv_heads"]
+SHAPES += [f"{x}_{axis}" for x in ("q", "k", "v", "o", "do", "dq", "dk", "dv") for axis in "bh"]
 
 
 @triton.jit

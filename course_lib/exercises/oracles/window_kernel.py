@@ -1,0 +1,115 @@
+"""Lecture 05: what window_kernel is checked by."""
+
+from collections.abc import Iterable
+
+import torch
+
+from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variants
+from course_lib.exercises.tasks.window_kernel import AS_ASKED
+from course_lib.kernels import tl, triton
+
+
+def cases() -> Iterable[Case]:
+    generator = torch.Generator().manual_seed(0)
+
+    def matrices(n: int, d: int = 16) -> list[torch.Tensor]:
+        return [torch.randn(n, d, generator=generator) for _ in "qkv"]
+
+    def case(words: str, n: int, window: int, d: int = 16, scale: float = 0.25, **sizes: int) -> Case:
+        return Case(words, (*matrices(n, d), scale, window), sizes)
+
+    yield case("one block, each query sees all before it", 16, 16)
+    yield case("a window of 1: each query sees its own key", 16, 1)
+    yield case("two blocks, a window of 5", 32, 5)
+    yield case("three blocks, a window as long as a block", 48, 16)
+    yield case("ragged, a window of 18", 53, 18)
+    yield case("a window longer than the sequence", 21, 100)
+    yield case("one token", 1, 3)
+    yield case("blocks of 32 queries and 16 keys, another scale", 75, 20, scale=0.7, BLOCK_M=32)
+    yield case("blocks of 16 queries and 32 keys, D = 32", 70, 9, d=32, scale=0.2, D=32, BLOCK_N=32)
+    q, k, v = matrices(33)
+    yield Case("scores in the hundreds", (q * 10, k * 10, v, 0.25, 7))
+    for score in (-32768.0, -5e37):
+        q, k, v = torch.zeros(37, 16), torch.zeros(37, 16), torch.randn(37, 16, generator=generator)
+        q[:, 0] = 512 if score > -1e9 else 1e19
+        k[:, 0] = 4 * score / q[0, 0]
+        yield Case(f"all scores {'−5 · 10³⁷' if score < -1e9 else '−32,768'}", (q, k, v, 0.25, 6))
+    q, k, v = matrices(40)
+    q[:, 0], k[14, 0] = 4, 150
+    yield Case("a spike that leaves the window", (q, k, v, 0.25, 12))
+
+
+def expected(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, window: int) -> tuple[torch.Tensor, str]:
+    """Query by query, over the keys that it sees, in float64."""
+    rows = []
+    for i in range(len(q)):
+        seen = slice(max(0, i - window + 1), i + 1)
+        rows.append(torch.softmax(k[seen].double() @ q[i].double() * scale, 0) @ v[seen].double())
+    return torch.stack(rows).float(), AS_ASKED
+
+
+@triton.jit
+def _band(
+    q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BUG: tl.constexpr
+):  # fmt: skip
+    first = tl.program_id(0) * BLOCK_M
+    rows, dims = first + tl.arange(0, BLOCK_M), tl.arange(0, D)
+    q = tl.load(q_ptr + rows[:, None] * D + dims[None, :], mask=rows[:, None] < n, other=0.0)
+    acc = tl.zeros([BLOCK_M, D], tl.float32)
+    m = tl.full([BLOCK_M], 0.0 if BUG == "m from 0" else -float("inf"), tl.float32)
+    l = tl.zeros([BLOCK_M], tl.float32)
+    begin = tl.maximum((first + BLOCK_M if BUG == "last query" else first + 1) - window, 0) // BLOCK_N * BLOCK_N
+    if BUG == "own block":
+        begin = first // BLOCK_N * BLOCK_N
+    elif BUG == "from 0":
+        begin = 0
+    end = tl.minimum(first + BLOCK_M, n)
+    if BUG == "to n":
+        end = n
+    elif BUG == "to the first":
+        end = first + 1
+    for start in range(begin, end, BLOCK_N):
+        keys = start + tl.arange(0, BLOCK_N)
+        k = tl.load(k_ptr + keys[:, None] * D + dims[None, :], mask=keys[:, None] < n, other=0.0)
+        v = tl.load(v_ptr + keys[:, None] * D + dims[None, :], mask=keys[:, None] < n, other=0.0)
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        before, near = keys[None, :] <= rows[:, None], keys[None, :] > rows[:, None] - window
+        if BUG == "one more":
+            near = keys[None, :] >= rows[:, None] - window
+        elif BUG == "by the loop":
+            near = keys[None, :] >= 0
+        elif BUG == "both sides":
+            before = (keys[None, :] < rows[:, None] + window) & (keys[None, :] < n)
+        s = tl.where(before & near, s, -10000.0 if BUG == "finite" else -float("inf"))
+        m_new = tl.max(s, 1)
+        if BUG != "block maximum":
+            m_new = tl.maximum(m, m_new)
+        shift = m_new
+        if BUG != "no shift":
+            shift = tl.where(m_new == -float("inf"), 0.0, m_new)
+        p = tl.exp(s - shift[:, None])
+        correction = tl.exp(m - shift)
+        l = l * correction + tl.sum(p, 1)
+        acc = acc * correction[:, None] + tl.dot(p, v, input_precision="ieee")
+        m = m_new
+    tl.store(o_ptr + rows[:, None] * D + dims[None, :], acc / l[:, None], mask=rows[:, None] < n)
+
+
+WRONG = variants(
+    _band,
+    {
+        "if rows that see no key of a block are forgotten: their m is still −∞, and −∞ − (−∞) is NaN": "no shift",
+        "if padded scores are a large negative number instead of −∞: real scores may lie below it": "finite",
+        "if one key too many is seen: query i sees the keys from i − window + 1 on": "one more",
+        "if the window stands in the loop's bounds alone: within its first block the mask has to leave keys out, too": "by the loop",
+        "if a query sees as many keys after itself as before: j ≤ i is missing": "both sides",
+        "if the loop begins where the last query's window begins: the first query's begins earlier": "last query",
+        "if the loop begins with the block of the program's own tokens: the window reaches back into earlier ones": "own block",
+        "if the loop ends with the block of the program's first query": "to the first",
+        "if the loop begins at key 0: right, but blocks are loaded that no query sees any more": "from 0",
+        "if the loop goes on to the last key: right, but blocks are loaded that no query sees yet": "to n",
+        "if m starts at a number such as 0 instead of −∞: where all scores lie far below, the row is 0/0": "m from 0",
+        "if the maximum is that of the block alone: when a spike has passed, the correction overflows": "block maximum",
+    },
+)

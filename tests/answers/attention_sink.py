@@ -1,0 +1,65 @@
+import math
+
+import torch
+
+
+def right_by_a_sigmoid(O, L, sink):
+    share = torch.sigmoid(L - sink[:, None]).nan_to_num(0.0)
+    top = torch.maximum(L, sink[:, None])
+    low = torch.minimum(L, sink[:, None])
+    new = torch.where(low == -math.inf, top, top + torch.log1p(torch.exp(low - top)))
+    return O * share.unsqueeze(-1), new
+
+
+def right_as_a_merge_in_place(O, L, sink):
+    both = torch.stack([L, sink[:, None].expand_as(L)])
+    m = both.amax(0)
+    m_safe = m.masked_fill(m == -math.inf, 0)
+    a, b = (both - m_safe).exp()
+    O.mul_((a / (a + b).clamp(min=1e-30))[..., None])
+    return [O, m_safe + (a + b).log()]
+
+
+def right_head_by_head(O, L, sink):
+    for h in range(len(sink)):
+        for i in range(L.shape[1]):
+            x, s = float(L[h, i]), float(sink[h])
+            if s == -math.inf:
+                continue
+            top = max(x, s)
+            new = top + math.log(math.exp(x - top) + math.exp(s - top))
+            O[h, i] *= math.exp(x - new)
+            L[h, i] = new
+    return O, L
+
+
+def wrong_as_one_more_key_with_the_mean_value(O, L, sink):
+    new = torch.logaddexp(L, sink[:, None])
+    return O * torch.exp(L - new)[..., None] + torch.exp(sink[:, None] - new)[..., None] * O.mean(1, keepdim=True), new
+
+
+def wrong_nan_to_zero_everywhere(O, L, sink):
+    L_new = torch.log(L.exp() + sink[:, None].exp())
+    return torch.nan_to_num(O * (L - L_new).exp()[..., None]), torch.nan_to_num(L_new)
+
+
+def wrong_base_2(O, L, sink):
+    new = torch.log2(torch.exp2(L) + torch.exp2(sink[:, None]))
+    return O * torch.exp2(L - new).nan_to_num()[..., None], new
+
+
+def wrong_sum_instead_of_log(O, L, sink):
+    """if O stays as it was"""
+    return O, torch.logaddexp(L, sink[:, None])
+
+
+def wrong_a_large_number_for_infinity(O, L, sink):
+    L, s = L.clamp(min=-1e4), sink[:, None].clamp(min=-1e4)
+    new = torch.logaddexp(L, s)
+    return O * torch.exp(L - new)[..., None], new
+
+
+def wrong_sinks_of_the_queries(O, L, sink):
+    sinks = sink if len(sink) == L.shape[1] else sink[:, None]
+    new = torch.logaddexp(L, sinks)
+    return O * torch.exp(L - new).nan_to_num(0.0)[..., None], new
