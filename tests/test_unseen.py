@@ -10,7 +10,7 @@ from course_lib import runtime
 from course_lib.exercises import exercises, forked_process
 from course_lib.exercises.definitions import definitions
 from course_lib.exercises.differences import differs
-from course_lib.exercises.material import material, run_case
+from course_lib.exercises.material import examined, material, run_case
 from course_lib.exercises.unseen import unseen
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
@@ -36,7 +36,7 @@ def test_right_answers_are_right_in_every_drawing_and_each_grading_has_its_own(n
         assert any(repr(case.args) not in map(repr, (c.args for c in known.cases)) for case in drawn.cases)
         for function in right_answers(name):
             calls = [functools.partial(run_case, exercise, function, case.fresh()) for case in drawn.cases]
-            found = forked_process.outcomes(function, calls, 60.0)
+            found = examined(exercise, drawn.cases, forked_process.outcomes(function, calls, 60.0))
             assert not isinstance(found[-1].result, forked_process.Failure), found[-1]
             for case, right, outcome in zip(drawn.cases, drawn.expected, found):
                 words = differs(outcome.result, right, exercise.tolerance) or exercise.remark(case, outcome.result)

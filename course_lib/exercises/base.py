@@ -41,14 +41,21 @@ def call(function: Callable[..., Any], case: Case) -> Any:
     return function(*case.args)
 
 
+def as_it_is(case: Case, result: Any) -> Any:
+    """The plainest way to look at a result."""
+    return result
+
+
 @dataclass(frozen=True)
 class Exercise:
     """One exercise, as its module of ``tasks`` describes it. What it is checked by lies in ``oracles``.
 
     asked: Markdown. stub: the code cell up to the call of ``check``; it defines ``name`` with the body ``...``. level: 1 to 3.
-    run(function, case): calls the function; for kernels, launches it. tolerance: of numbers, relative to the largest
-    expected one. parts: names of the parts where a result is a tuple. remark(case, result): a reason to reject what is right
-    but not what was asked (bytes moved, say), or ''. arguments: names of a case's arguments where they are not the function's.
+    run(function, case): calls the function; for kernels, launches it. examine(case, result): what is compared with the right
+    result, where that is not the result itself; it gets plain data, where answers are judged, out of reach of students' code.
+    tolerance: of numbers, relative to the largest expected one. parts: names of the parts where a result is a tuple.
+    remark(case, result): a reason to reject what is right but not what was asked (bytes moved, say), or ''. arguments: names of a
+    case's arguments where they are not the function's.
     compiles: of a kernel, its arguments with Triton's word for their type ("*fp32", "i32", "fp32"), or the value of constants:
     what passes is compiled with them, and with those of the cases' options. A matmul of fp32 numbers in TF32 is refused there.
     answers: functions of the library, "course_lib.module.name", that would be the answer; who calls one is told to write it.
@@ -63,6 +70,7 @@ class Exercise:
     stub: str
     hints: tuple[str, str, str]
     run: Callable[[Callable[..., Any], Case], Any] = call
+    examine: Callable[[Case, Any], Any] = as_it_is
     tolerance: float = 1e-5
     parts: tuple[str, ...] = ()
     remark: Callable[[Case, Any], str] = field(default=lambda case, result: "")

@@ -75,6 +75,8 @@ def _number_differs(found: Any, right: Any, tolerance: float) -> str:
         if found == right or near or (math.isnan(found) and math.isnan(right)):
             return ""
         return _two(found, right, tolerance) + _near(distance, tolerance * abs(right))
+    if right == "" and isinstance(found, str):
+        return found  # words where there should be none
     if type(found) is not type(right) and found == right:
         return f"{text(found)} came back; return {_wanted(right)}"
     return "" if found == right else f"{text(found)} came back, right is {text(right)}"

@@ -10,7 +10,7 @@ from course_lib.exercises import checking, compiling, values
 from course_lib.exercises.base import Exercise
 from course_lib.exercises.checking import Report
 from course_lib.exercises.forked_process import LIMIT, Failure, complete
-from course_lib.exercises.material import Material, material
+from course_lib.exercises.material import Material, examined, material
 from course_lib.exercises.sandbox import BEGIN, Sandbox
 from course_lib.exercises.talk import INTERRUPTED, LOST, Talk, WorkError
 from course_lib.exercises.unseen import unseen
@@ -118,6 +118,7 @@ class Marker:
 
 def _judged(exercise: Exercise, known: _Known, found: list[Any], text: str) -> Report:
     first = len(known.shown.cases)
+    found = examined(exercise, (*known.shown.cases, *known.unseen.cases), found)
     report = checking.judged(exercise, known.shown, found[:first], lambda: text)
     if report.status != "passed":
         return report

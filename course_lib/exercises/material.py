@@ -7,7 +7,7 @@ import functools
 import json
 import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -67,8 +67,9 @@ def _wrong(exercise: Exercise, cases: tuple[Case, ...]) -> dict[str, Any]:
     together = outcomes(_wrong, calls, LIMIT * len(wrong))
     found = [together[i * len(cases) : (i + 1) * len(cases)] for i in range(len(wrong))]
     if any(isinstance(x.result, Failure) and x.result.kind != "exception" for x in together[-1:]):
-        found = [attempts(exercise, function, cases) for function in wrong.values()]
-    return {d: values.encode([_gist(outcome).as_data() for outcome in each]) for d, each in zip(wrong, found)}
+        found = [_outcomes(exercise, function, cases) for function in wrong.values()]
+    seen = [[_gist(outcome) for outcome in examined(exercise, cases, each)] for each in found]
+    return {d: values.encode([outcome.as_data() for outcome in each]) for d, each in zip(wrong, seen)}
 
 
 def _read_wrong(data: dict[str, Any]) -> dict[str, list[Outcome]]:
@@ -77,7 +78,21 @@ def _read_wrong(data: dict[str, Any]) -> dict[str, list[Outcome]]:
 
 def attempts(exercise: Exercise, function: Callable[..., Any], cases: tuple[Case, ...]) -> list[Outcome]:
     """What becomes of each case with a function; after one that ended the process, or took too long, none follow."""
+    return examined(exercise, cases, _outcomes(exercise, function, cases))
+
+
+def _outcomes(exercise: Exercise, function: Callable[..., Any], cases: tuple[Case, ...]) -> list[Outcome]:
     return outcomes(function, [functools.partial(run_case, exercise, function, case.fresh()) for case in cases])
+
+
+def examined(exercise: Exercise, cases: Sequence[Case], found: Sequence[Outcome]) -> list[Outcome]:
+    """Outcomes of cases with what is compared in place of the results."""
+
+    def seen(case: Case, outcome: Outcome) -> Outcome:
+        failed = isinstance(outcome.result, Failure)
+        return outcome if failed else outcome._replace(result=exercise.examine(case, outcome.result))
+
+    return [seen(case, outcome) for case, outcome in zip(cases, found)]
 
 
 def run_case(exercise: Exercise, function: Callable[..., Any], case: Case) -> Any:
