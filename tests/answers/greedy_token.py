@@ -1,0 +1,85 @@
+import math
+
+import torch
+
+
+def right_score_by_score(blocks):
+    best, place, total, seen = None, 0, 0.0, 0
+    for block in blocks:
+        for x in block.tolist():
+            if x > -math.inf:
+                if best is None or x > best:
+                    total = total * math.exp(best - x) if best is not None else 0.0
+                    best, place = x, seen
+                total += math.exp(x - best)
+            seen += 1
+    return place, 1.0 / total
+
+
+def right_by_log_sum_exp(blocks):
+    L, m = torch.tensor(-math.inf, dtype=torch.float32), torch.tensor(-math.inf)
+    token, offset = torch.tensor(0), 0
+    for x in blocks:
+        L = torch.logaddexp(L, torch.logsumexp(x, 0))
+        value, index = x.max(0)
+        token = torch.where(value > m, index + offset, token)
+        m = torch.maximum(m, value)
+        offset += x.numel()
+    return token, torch.exp(m - L)
+
+
+def right_a_copy_of_all_scores(blocks):
+    x = torch.cat([block.clone() for block in blocks])
+    p = torch.softmax(x, 0)
+    return p.argmax(), p.max()
+
+
+def wrong_all_blocks_kept(blocks):
+    x = torch.cat(list(blocks))
+    return int(x.argmax()), float(torch.softmax(x, 0).max())
+
+
+def wrong_argmax_of_the_block_maxima(blocks):
+    tops, l, m, n = [], 0.0, -math.inf, 0
+    for x in blocks:
+        new = max(m, float(x.max()))
+        l = l * math.exp(m - new) + float(torch.exp(x - new).sum()) if new > -math.inf else 0.0
+        m, n = new, len(x)
+        tops.append((float(x.max()), int(x.argmax())))
+    best = max(range(len(tops)), key=lambda i: tops[i][0])
+    return best * n + tops[best][1], 1 / l
+
+
+def wrong_product_of_the_weights(blocks):
+    """if the probability is that within the token's block"""
+    m, p, token, before = -math.inf, 0.0, 0, 0
+    for x in blocks:
+        weights = torch.softmax(x, 0)
+        if float(x.max()) > m:
+            m, p, token = float(x.max()), float(weights.max()), before + int(x.argmax())
+        before += len(x)
+    return token, p
+
+
+def wrong_sum_not_measured_anew(blocks):
+    """if ℓ is not rescaled"""
+    m, l, token, before = -math.inf, 0.0, 0, 0
+    for x in blocks:
+        if float(x.max()) > m:
+            m, token = float(x.max()), before + int(x.argmax())
+        if m > -math.inf:
+            l += float(torch.exp(x - m).sum())
+        before += len(x)
+    return token, 1 / l
+
+
+def wrong_first_block_decides_the_origin(blocks):
+    origin, l, best, token, before = None, 0.0, -math.inf, 0, 0
+    for x in blocks:
+        origin = float(x[x > -math.inf].max()) if origin is None and bool((x > -math.inf).any()) else origin
+        if origin is not None:
+            l += float(torch.exp(x - origin).sum())
+        if float(x.max()) > best:
+            best, token = float(x.max()), before + int(x.argmax())
+        before += len(x)
+    return token, math.exp(min(700.0, best - origin)) / l
