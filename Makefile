@@ -127,6 +127,10 @@ peers: $(READY)  ## install FlashAttention-4, which bench leaves out where it is
 bench-host: $(READY)  ## what a call of attention() costs the host, beside torch's own, on a GPU: table and record
 	@$(PYTHON) -m course_lib.recordings.bench_host
 
+.PHONY: capstone
+capstone: $(READY)  ## train a GPT on Shakespeare with attention() (SDPA without a GPU), and let it talk; stopped, it goes on: make capstone ARGS="--steps 500"
+	@$(PYTHON) -m course_lib.gpt $(ARGS)
+
 .PHONY: notebooks
 notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 re-measures timings
 	@$(PYTHON) -m course_lib.publish.notebooks $(if $(FRESH),--fresh)

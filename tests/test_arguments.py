@@ -141,7 +141,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         gpt.train,
         MODEL | {"text": "abcdefgh" * 2, "steps": 1, "batch": 1, "lr": 0.1, "dtype": torch.float32, "compiled": False},
     ),
-    "gpt.CharacterModel": (gpt.CharacterModel, MODEL | {"letters": 5}),
+    "gpt.GPT": (
+        gpt.GPT,
+        {"attend": SDPA, "vocab_size": 5, "block_size": 4, "n_layer": 1, "n_head": 2, "n_embd": 8}
+        | {"positions": "rotary", "tied": True},
+    ),
     "measure.max_error": (measure.max_error, {"x": X, "oracle": Y}),
     "measure.rms_error": (measure.rms_error, {"x": X, "oracle": Y}),
     "Memory": (memory.Memory, {"sram_bytes": 100}),

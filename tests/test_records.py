@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from course_lib import data, parallel
-from course_lib.recordings import decoding, many_gpus, records
+from course_lib import data, parallel, runtime
+from course_lib.recordings import capstone, decoding, many_gpus, records
 
 
 def test_a_record_says_when_where_how_and_reads_back(tmp_path, monkeypatch) -> None:
@@ -102,3 +102,32 @@ def test_the_recording_of_decoding_runs_in_small() -> None:
         "decode()", "decode(), unsplit", "attention()", "SDPA", "decode(), pages of 16", "decode(), pages of 256"
     ]  # fmt: skip
     assert {(row["batch"], row["n"], row["kv_bytes"]) for row in rows} == {(1, 40, 2 * 40 * 8 * 128 * 2)}
+
+
+@pytest.mark.kernel
+def test_the_recordings_of_the_capstone_run_in_small() -> None:
+    losses = data.check_rows(capstone.capstone_losses(small=True))
+    assert {(row["attention"], row["seed"]) for row in losses} == {
+        (name, seed) for name in ("attention", "SDPA") for seed in range(3)
+    }
+    found = {(row["attention"], row["seed"], row["part"], row["step"]): row["loss"] for row in losses}
+    for (name, *key), loss in found.items():  # the same batches: the attentions differ by rounding
+        assert loss == pytest.approx(found["SDPA", *key], rel=1e-4 if runtime.mode() != "GPU" else 0.02), name
+    samples = data.check_rows(capstone.capstone_sample(small=True))
+    assert all(len(row["text"]) == 40 for row in samples)
+    tokens = data.check_rows(capstone.capstone_tokens(small=True))
+    assert [row["same"] for row in tokens if row["dtype"] == "float64"] == [row["new"] for row in tokens][:1]
+    backends = data.check_rows(capstone.capstone_backends(small=True))
+    assert {row["attention"] for row in backends} >= {"SDPA again", "plain"}
+    assert set(backends[0]) == set(losses[0])
+
+
+@pytest.mark.kernel
+def test_the_recordings_of_long_contexts_and_of_generation_run_in_small() -> None:
+    steps = data.check_rows(capstone.capstone_context(small=True))
+    assert {(row["t"], row["batch"]) for row in steps} == {(16, 4), (32, 2)}
+    assert all(row["fits"] and row["seconds"] > 0 for row in steps)
+    assert all((row["attention_seconds"] == 0) == (row["attention"] == "none") for row in steps)
+    said = data.check_rows(capstone.capstone_generation(small=True))
+    assert {row["how"] for row in said} == {"cache", "no cache"}
+    assert said[0]["bytes"] == (said[0]["parameters"] + 2 * 16 * 32) * (2 if runtime.mode() == "GPU" else 4)

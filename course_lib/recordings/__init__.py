@@ -8,6 +8,7 @@ from typing import Any
 
 from course_lib.recordings import (
     beside_peers,
+    capstone,
     decoding,
     formats,
     hopper,
@@ -43,6 +44,12 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "attention_beside_peers": beside_peers.attention_beside_peers,
     "ring_of_gpus": many_gpus.ring_of_gpus,
     "decoding_speed": decoding.decoding_speed,
+    "capstone_losses": capstone.capstone_losses,
+    "capstone_sample": capstone.capstone_sample,
+    "capstone_tokens": capstone.capstone_tokens,
+    "capstone_context": capstone.capstone_context,
+    "capstone_generation": capstone.capstone_generation,
+    "capstone_backends": capstone.capstone_backends,
     "full_stack": ladder.full_stack,
 }
 WITHOUT_GPU = ("full_stack",)  # measured on machines without one, too
