@@ -107,7 +107,7 @@ def training_run() -> list[dict[str, Any]]:
             partial(_causal, attend), text, steps=600, batch=16, length=2048, width=768, heads=12, layers=6, lr=6e-4,
             device="cuda", dtype=torch.bfloat16, compiled=True,
         )  # fmt: skip
-        for step, (loss, seconds) in enumerate(zip(*run, strict=True)):
+        for step, (loss, seconds) in enumerate(zip(run.losses, run.seconds, strict=True)):
             if step % 5 == 0 or step == len(run.losses) - 1:
                 rows.append({"algorithm": name, "step": step, "loss": round(loss, 5), "seconds": round(seconds, 6)})
     return rows
