@@ -35,9 +35,8 @@ BACKENDS = {
     "SDPA efficient": SDPBackend.EFFICIENT_ATTENTION,
 }
 PROMPT = "\n\nACT I.\n\nSCENE I. "
-_trained: dict[
-    bool, tuple[gpt.GPT, list[dict[str, Any]]]
-] = {}  # by ``small``: attention()'s first model, and its run's rows
+# By ``small``: attention()'s first model, and the rows of its run.
+_trained: dict[bool, tuple[gpt.GPT, list[dict[str, Any]]]] = {}
 _early: dict[str, torch.Tensor] = {}  # the weights of that model after EARLY steps
 
 
@@ -182,10 +181,9 @@ def capstone_sample(small: bool = False) -> list[dict[str, Any]]:
         about = {"attention": "attention", "seed": 0, "step": steps - 1, "validation": found["loss"]}
         about |= {"seconds": found["seconds"], "parameters": model.parameter_count, "train_characters": len(text.train)}
         about |= {name: model.config[name] for name in ("n_layer", "n_head", "n_embd", "block_size", "vocab_size")}
-        said = gpt.generate(model, prompt, new, cache="KVCache", temperature=temperature, seed=seed)[
-            0, prompt.shape[1] :
-        ]
-        about |= {"temperature": temperature, "sample_seed": seed, "prompt": PROMPT.strip(), "text": text.decode(said)}
+        said = gpt.generate(model, prompt, new, cache="KVCache", temperature=temperature, seed=seed)
+        words = text.decode(said)[len(PROMPT) :]
+        about |= {"temperature": temperature, "sample_seed": seed, "prompt": PROMPT.strip(), "text": words}
         rows.append(about)
         _log(f"after {steps} steps: {rows[-1]['text'][:300]}")
     model.load_state_dict(last)
@@ -255,6 +253,7 @@ def _step(attend: gpt.Attend, width: Sizes, t: int, batch: int, small: bool) -> 
 
 def _measured_step(attend: gpt.Attend, width: Sizes, t: int, batch: int, repeats: int) -> dict[str, Any]:
     device, dtype = runtime.device(), _dtype()
+    before = torch.cuda.memory_allocated() if device.type == "cuda" else 0
     model = _model(attend, 0, {**width, "block_size": t})
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device.type == "cuda")
     tokens = gpt.load_text(whole=True).train[: batch * (t + 1)].view(batch, t + 1).to(device)
@@ -263,7 +262,7 @@ def _measured_step(attend: gpt.Attend, width: Sizes, t: int, batch: int, repeats
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
         step()
-        peak = torch.cuda.max_memory_allocated()
+        peak = torch.cuda.max_memory_allocated() - before
     update = measure.seconds(optimiser.step, repeats=repeats).median
     shape, alone = (batch, width["n_head"], t, width["n_embd"] // width["n_head"]), 0.0
     del model, optimiser, step
