@@ -27,9 +27,12 @@ export JUPYTER_RUNTIME_DIR := $(KEPT)/jupyter/runtime
 export IPYTHONDIR := $(KEPT)/ipython
 export MPLCONFIGDIR := $(KEPT)/matplotlib
 endif
+# Byte code is kept, also where the surroundings forbid it: a test run starts some hundred processes.
+unexport PYTHONDONTWRITEBYTECODE
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
-# Two workers: each computes on one core. Threads that wait for one another on a busy machine made some cells twenty times slower.
-TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 -q
+# Three workers for two cores: one computes where another waits for a browser, a server or a time limit. Each on one thread: threads that
+# wait for one another on a busy machine made some cells twenty times slower.
+TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 3 --dist loadgroup -q
 NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=300 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
 
 .PHONY: help
@@ -84,15 +87,11 @@ present: $(READY)  ## a lecture as live slides in JupyterLab, with your notes: m
 .PHONY: test
 test: $(READY)  ## run the tests: the library, and each lecture cell by cell
 	@test -d tests || { echo "a student's copy has no tests; make lab opens the lectures"; exit 1; }
-	@echo "1/2 the library"
-	@$(TEST) --dist loadgroup tests
-	@echo "2/2 the lectures, cell by cell"
-	@$(TEST) --dist loadscope $(NBVAL) $(LECTURES)
+	@$(TEST) $(NBVAL) tests $(LECTURES)
 
 .PHONY: test-all
 test-all: $(READY)  ## run those, too, that are left to a weekly run: every lecture live, every control's extremes
-	@$(TEST) --dist loadgroup -m "" tests
-	@$(TEST) --dist loadscope -m "" $(NBVAL) $(LECTURES)
+	@$(TEST) $(NBVAL) -m "" tests $(LECTURES)
 
 .PHONY: test-gpu
 test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)

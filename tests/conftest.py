@@ -6,7 +6,6 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -57,8 +56,8 @@ def explorers_of(cell: pytest.Item) -> Iterator[pytest.Item]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What stays together on one worker, and what is skipped where there is no Triton, unless that has to be a failure.
 
-    The browser tests share servers, for whose waits the other worker computes; others the students' copy; the answers to an exercise
-    what has become of the known-wrong ones.
+    A lecture's cells share a kernel; the browser tests servers, for whose waits the other workers compute; those of exercises the
+    students' copy, and what has become of the known-wrong answers.
     COURSE_REQUIRE_GPU=1 (`make test-gpu`) wants GPU mode; COURSE_REQUIRE_KERNELS=1 (`.ci/run`) wants any with kernels.
     """
     for lecture, cells in itertools.groupby(items[:], lambda item: item.parent):
@@ -67,12 +66,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             at = items.index(last) + 1
             items[at:at] = explorers_of(last)
     for item in items:
-        if item.get_closest_marker("browser"):
+        if item.path.suffix == ".ipynb":
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        elif item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.xdist_group("browser"))
-        elif "copy" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("copy"))
-        elif exercise := getattr(item, "callspec", SimpleNamespace(params={})).params.get("exercise"):
-            item.add_marker(pytest.mark.xdist_group(exercise.name))
+        elif {"copy", "exercise"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group("exercises"))
     mode = runtime.mode()
     if os.environ.get("COURSE_REQUIRE_GPU") == "1" and mode != "GPU":
         raise pytest.UsageError(f"COURSE_REQUIRE_GPU is set, but this machine is in the mode: {mode}")

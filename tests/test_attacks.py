@@ -39,7 +39,7 @@ HONEST = {
     "named": "from typing import NamedTuple\nclass P(NamedTuple):\n    slot: int\n    full: int\n    empty: int\n"
     + RIGHT.replace("return n % buffers, r % 2, 1 - r % 2", "return P(n % buffers, r % 2, 1 - r % 2)"),
     "kernel": KERNEL + exercises()["matmul_kernel"].solution.source,
-    "memory": "import math\nimport torch\n" + exercises()["v2_from_v1"].solution.source,
+    "memory": "import math\nimport torch\n" + exercises()["packed_group"].solution.source,
 }
 
 
@@ -152,7 +152,7 @@ def graded(way, place, tmp_path_factory) -> Class:
     folder.chmod(0o700)
     (folder / "honest").mkdir()
     for name, source in HONEST.items():
-        number = {"kernel": "matmul_kernel", "memory": "v2_from_v1"}.get(name, "phase_of")
+        number = {"kernel": "matmul_kernel", "memory": "packed_group"}.get(name, "phase_of")
         (folder / "honest" / f"{name}.ipynb").write_text(page(source, number))
     with listening() as (port, asked):
         for name, exercise, source in pages(folder, port, place):

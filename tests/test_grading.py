@@ -135,7 +135,7 @@ def test_the_students_copy_has_no_solutions_and_no_outputs(copy) -> None:
 def test_the_students_copy_knows_cases_and_wrong_results_as_data_alone(copy, monkeypatch) -> None:
     kept = sorted((copy / "course_lib/exercises/cases").iterdir())
     assert [p.name for p in kept] == sorted(f"{name}.json" for name in exercises())
-    monkeypatch.setattr(material, "_texts", {})
+    monkeypatch.setattr(material, "_tried", {})
     for name in ("online_update", "tile_traffic", "causal_blocks"):
         assert (copy / f"course_lib/exercises/cases/{name}.json").read_text() == material.as_file(exercises()[name])
     for name, exercise in exercises().items():

@@ -77,7 +77,7 @@ def _few(rank):
     [
         (_one_is_silent, "rank 2 waits for a message that nobody sends"),
         (_leaves, "rank 0 ends before a message that it has begun has arrived"),
-        (_endless, "asks for ever more messages"),
+        (_endless, "never stops asking"),
         (_other_shapes, "rank 1 receives tensors of other shapes than it sends"),
         (_waits, "rank 0 waits, but has begun no message"),
         (_no_request, "rank 0 yields what is no request"),

@@ -1,19 +1,15 @@
 """Ranks of a process group as generators: what they yield is a request for a message, and who waits for ever is named."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-MOST = 10_000  # requests of all ranks
+from course_lib.exercises.turns import Turns, Waits
 
 
-class Waits(Exception):  # noqa: N818 - a state, not an error
-    """The rank cannot go on now."""
-
-
-class Ranks:
+class Ranks(Turns):
     """Generators that take turns. ``seen`` is what each has asked for so far, 'post', 'wait', 'exchange', and what others note there.
 
     ("post", *tensors): begins to send them to the next rank and to receive as many from the one before; gives tensors that hold NaN
@@ -22,7 +18,7 @@ class Ranks:
     """
 
     def __init__(self, make: Callable[[int], Any], ranks: int):
-        self.ranks, self.trouble = ranks, ""
+        self.ranks = ranks
         self.seen: list[list[str]] = [[] for _ in range(ranks)]
         self._coming: list[deque[tuple[torch.Tensor, ...]]] = [deque() for _ in range(ranks)]  # messages to each rank
         self._empty: list[deque[tuple[torch.Tensor, ...]]] = [deque() for _ in range(ranks)]  # where these are to go
@@ -32,58 +28,39 @@ class Ranks:
 
     def results(self) -> list[Any]:
         """What the generators return, None of those that do not come so far; all take turns until all are done or all wait."""
-        running: list[Any] = [self._make(rank) for rank in range(self.ranks)]
-        for rank, rank_code in enumerate(running):
-            if not isinstance(rank_code, Generator):
-                self.trouble = f"rank {rank} returns at once: without a yield it is no generator"
-                return [None] * self.ranks
-        found: list[Any] = [None] * self.ranks
-        asks: list[Any] = [next] * self.ranks  # a rank's open request; next: it has not begun
-        left, count = list(range(self.ranks)), 0
-        while left and not self.trouble:
-            before = count
-            for rank in list(left):
-                while not self.trouble:
-                    try:
-                        answer = None if asks[rank] is next else self._answer(rank, asks[rank])
-                        asks[rank] = running[rank].send(answer)
-                    except Waits:
-                        break
-                    except StopIteration as end:
-                        found[rank] = end.value
-                        left.remove(rank)
-                        count += 1
-                        if self._empty[rank]:
-                            self.trouble = f"rank {rank} ends before a message that it has begun has arrived"
-                        break
-                    count += 1
-                    if count > MOST:
-                        self.trouble = f"rank {rank} asks for ever more messages"
-            if left and count == before:
-                self.trouble = f"rank {left[0]} waits for a message that nobody sends"
-        return found
+        return self.run([self._make(rank) for rank in range(self.ranks)])
 
-    def _answer(self, rank: int, request: Any) -> Any:
+    def name(self, who: int) -> str:
+        """What a rank is called in ``trouble``."""
+        return f"rank {who}"
+
+    def left_behind(self, who: int) -> str:
+        """What is wrong if this rank ends now; '' if nothing is."""
+        return f"rank {who} ends before a message that it has begun has arrived" if self._empty[who] else ""
+
+    def stuck(self, waiting: Sequence[tuple[int, Any]]) -> str:
+        """In words that nobody can go on."""
+        return f"rank {waiting[0][0]} waits for a message that nobody sends"
+
+    def answer(self, who: int, request: Any) -> Any:
         """What the rank gets for its request. Raises Waits if it has to wait; sets ``trouble`` for a request that there is not."""
         kind = request[0] if isinstance(request, tuple) and request else None
         if kind == "post" and len(request) > 1 and all(isinstance(x, torch.Tensor) for x in request[1:]):
-            self.seen[rank].append("post")
-            self._coming[(rank + 1) % self.ranks].append(tuple(x.clone() for x in request[1:]))
+            self.seen[who].append("post")
+            self._coming[(who + 1) % self.ranks].append(tuple(x.clone() for x in request[1:]))
             empty = tuple(torch.full_like(x, torch.nan) for x in request[1:])
-            self._empty[rank].append(empty)
+            self._empty[who].append(empty)
             return empty if len(empty) > 1 else empty[0]
-        if kind == "wait" and self._empty[rank]:
-            if not self._coming[rank]:
+        if kind == "wait" and self._empty[who]:
+            if not self._coming[who]:
                 raise Waits
-            self.seen[rank].append("wait")
-            self._fill(rank, self._empty[rank].popleft(), self._coming[rank].popleft())
+            self.seen[who].append("wait")
+            self._fill(who, self._empty[who].popleft(), self._coming[who].popleft())
             return None
         if kind == "exchange" and len(request) == 2 and self._are_shares(request[1]):
-            return self._exchange(rank, list(request[1]))
+            return self._exchange(who, list(request[1]))
         self.trouble = (
-            f"rank {rank} waits, but has begun no message"
-            if kind == "wait"
-            else f"rank {rank} yields what is no request"
+            f"rank {who} waits, but has begun no message" if kind == "wait" else f"rank {who} yields what is no request"
         )
         raise Waits
 

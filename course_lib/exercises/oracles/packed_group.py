@@ -1,0 +1,171 @@
+"""Lecture 06: what packed_group is checked by."""
+
+import contextlib
+import math
+import random
+from collections.abc import Iterable
+
+import torch
+
+from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variants
+from course_lib.exercises.tasks.packed_group import AS_ASKED
+
+
+def _inputs(tokens: int, group: int, keys: int, d: int = 4) -> tuple[torch.Tensor, ...]:
+    return torch.randn(tokens * group, d), torch.randn(keys, d), torch.randn(keys, d)
+
+
+def cases() -> Iterable[Case]:
+    torch.manual_seed(0)
+    for words, tokens, group, keys, block_m, block_n in (
+        ("one token, four heads: one block, which sees all keys", 1, 4, 4, 4, 2),
+        ("2 tokens, 4 heads, blocks of 8: K passes once", 2, 4, 8, 8, 2),
+        ("a token in each block: the first one sees a key less", 2, 2, 8, 2, 2),
+        ("as many tokens as keys", 4, 2, 4, 4, 2),
+        ("blocks that cut a token's heads", 3, 4, 9, 5, 2),
+        ("one head: a causal mask", 6, 1, 6, 2, 3),
+        ("one token, 8 heads, 20 keys: neither all of K nor all of V fits", 1, 8, 20, 4, 2),
+        ("all ragged", 5, 3, 11, 4, 3),
+        ("one query, one key, blocks larger than both", 1, 1, 1, 4, 8),
+        ("blocks of one", 3, 2, 4, 1, 1),
+        ("16 rows in blocks of 2: a block of queries leaves before the next comes", 4, 4, 5, 2, 2),
+    ):
+        yield Case(words, (*_inputs(tokens, group, keys), group, block_m, block_n))
+    q, k, v = _inputs(3, 2, 9)
+    yield Case("scores times ten", (10 * q, k, v, 2, 3, 2))
+    q, k, v = _inputs(3, 2, 9)
+    k[6] = 8 * q[1]
+    yield Case("the largest score comes late", (q, k, v, 2, 4, 2))
+    for score, words in ((20.0, "all scores far below 0"), (1e19, "all scores −5 · 10³⁷")):
+        q, k, v = _inputs(3, 2, 9)
+        q[:, 0], k[:, 0] = -score, score
+        yield Case(words, (q, k, v, 2, 3, 2))
+
+
+def drawn(draw: random.Random) -> Iterable[Case]:
+    """Cases that no copy of the course holds: for grading."""
+    torch.manual_seed(draw.randrange(2**62))
+    for _ in range(6):
+        tokens, group = draw.randint(1, 5), draw.randint(1, 5)
+        inputs = _inputs(tokens, group, tokens + draw.randint(0, 8))
+        yield Case("any sizes", (*inputs, group, draw.randint(1, 7), draw.randint(1, 5)))
+
+
+def expected(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, group: int, block_m: int, block_n: int
+) -> tuple[str, torch.Tensor, str]:
+    """Row by row, over the keys that its token sees, in float64."""
+    rows = []
+    for i, query in enumerate(q.double()):
+        seen = len(k) - len(q) // group + i // group + 1
+        scores = k[:seen].double() @ query / math.sqrt(q.shape[1])
+        rows.append(torch.softmax(scores, 0) @ v[:seen].double())
+    return "none", torch.stack(rows).float(), AS_ASKED
+
+
+def _packed(memory, Q, K, V, O, G, block_m, block_n, bug):
+    def scope(name):
+        return contextlib.nullcontext() if bug == "no scopes" else memory.scope(name)
+
+    def load(view):
+        return view.data if bug == "data" else memory.load(view)
+
+    (rows, d), n = Q.data.shape, K.data.shape[0]
+    tokens = rows // G
+    for first in range(0, rows, block_m):
+        part = slice(first, first + block_m)
+        with scope("queries"):
+            q = load(Q[part])
+            row = first + torch.arange(len(q))
+            token = {"heads first": row % tokens, "rows as tokens": row}.get(bug, row // G)
+            last = token if bug == "start" else (n - tokens + token).clamp(max=n - 1)
+            if first == 0 or bug != "not reset":
+                o, l = torch.zeros(q.shape), torch.zeros(len(q))
+                m = torch.full((len(q),), {"m from 0": 0.0, "finite m": -1e9}.get(bug, -math.inf))
+            o, l, m = o[: len(q)], l[: len(q)], m[: len(q)]
+            end = {"to n": n, "no mask": n, "first row": int(last[0]) + 1}.get(bug, int(last.max()) + 1)
+            for start in range(0, end, block_n):
+                with scope("keys"):
+                    k, v = (load(x[start : start + block_n]) for x in (K, V))
+                    if bug == "after the scope":
+                        memory.free(str(K[start : start + block_n]))
+                    s = q @ k.T / math.sqrt(d)
+                    if bug != "no mask":
+                        s = s.masked_fill(start + torch.arange(len(k)) > last[:, None], -math.inf)
+                    m_new = torch.maximum(m, s.amax(dim=1))
+                    p, factor = torch.exp(s - m_new[:, None]), torch.exp(m - m_new)
+                    l, m = l * factor + p.sum(dim=1), m_new
+                    o = (o if bug == "o kept" else o * factor[:, None]) + p @ v
+                    if bug == "stored inside":
+                        memory.store(O[part], o / l[:, None])
+            if bug != "stored inside":
+                memory.store(O[part], o / l[:, None])
+
+
+def head_by_head(memory, Q, K, V, O, G, block_m, block_n):
+    (rows, d), n = Q.data.shape, K.data.shape[0]
+    for h in range(G):
+        for first in range(h, rows, block_m * G):
+            with memory.scope("queries"):
+                own = range(first, min(first + block_m * G, rows), G)
+                q = torch.cat([memory.load(Q[i]) for i in own])
+                last = n - rows // G + torch.tensor(own) // G
+                o, l, m = torch.zeros(q.shape), torch.zeros(len(q)), torch.full((len(q),), -math.inf)
+                for start in range(0, int(last[-1]) + 1, block_n):
+                    with memory.scope("keys"):
+                        k, v = memory.load(K[start : start + block_n]), memory.load(V[start : start + block_n])
+                        s = q @ k.T / math.sqrt(d)
+                        s = s.masked_fill(start + torch.arange(len(k)) > last[:, None], -math.inf)
+                        m_new = torch.maximum(m, s.amax(dim=1))
+                        p, factor = torch.exp(s - m_new[:, None]), torch.exp(m - m_new)
+                        l, o, m = l * factor + p.sum(dim=1), o * factor[:, None] + p @ v, m_new
+                for i, x in zip(own, o / l[:, None]):
+                    memory.store(O[i], x[None])
+
+
+def two_passes(memory, Q, K, V, O, G, block_m, block_n):
+    (rows, d), n = Q.data.shape, K.data.shape[0]
+    for first in range(0, rows, block_m):
+        part = slice(first, first + block_m)
+        with memory.scope("queries"):
+            q = memory.load(Q[part])
+            last = n - rows // G + (first + torch.arange(len(q))) // G
+            m, l, o = torch.full((len(q),), -math.inf), torch.zeros(len(q)), torch.zeros(q.shape)
+            for pass_ in ("maximum", "accumulators"):
+                for start in range(0, int(last[-1]) + 1, block_n):
+                    with memory.scope("keys"):
+                        k = memory.load(K[start : start + block_n])
+                        s = q @ k.T / math.sqrt(d)
+                        s = s.masked_fill(start + torch.arange(len(k)) > last[:, None], -math.inf)
+                        if pass_ == "maximum":
+                            m = torch.maximum(m, s.amax(dim=1))
+                        else:
+                            p = torch.exp(s - m[:, None])
+                            l, o = l + p.sum(dim=1), o + p @ memory.load(V[start : start + block_n])
+            memory.store(O[part], o / l[:, None])
+
+
+WRONG = {
+    "if each head walks over the keys by itself: K and V pass once for every head": head_by_head,
+    "if K passes twice, once for the maximum and once for the sums: the online softmax needs one pass": two_passes,
+    **variants(
+        _packed,
+        {
+            "if the rows are taken to hold all tokens of one head after the other: row r belongs to token r // G": "heads first",
+            "if a row's number is taken for its token: G rows belong to each": "rows as tokens",
+            "if the mask is aligned at the first key: the last token sees the last key": "start",
+            "if nothing is masked: a token would see those after it": "no mask",
+            "if a block walks on to the last key: right, but blocks are loaded that none of its rows sees": "to n",
+            "if the walk ends with the last key of the block's first row: later tokens see more": "first row",
+            "if O is stored inside the loop over the keys: it is written once for each block of keys": "stored inside",
+            "without a scope for each block: what is loaded stays, and the next block finds no room": "no scopes",
+            "if numbers are used that are not in the SRAM, of .data, say, or of a scope that has ended: they are NaN": "after the scope",
+            "if Q, K and V are read by .data, which goes around the memory: read with memory.load": "data",
+            "if o, l and m are not started anew for each block of queries": "not reset",
+            "if m starts at 0 instead of −∞, or no maximum is taken: all scores far below 0 then vanish": "m from 0",
+            "if m starts at a number such as −10⁹ instead of −∞: scores may lie below it": "finite m",
+            "if o is not multiplied by exp(m − m_new) when the maximum grows": "o kept",
+        },
+    ),
+}

@@ -1,0 +1,119 @@
+from course_lib.kernels import tl, triton
+
+
+@triton.jit
+def _load(ptr, rows, n, WIDTH: tl.constexpr):
+    return tl.load(ptr + rows[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :], mask=(rows < n)[:, None], other=0.0)
+
+
+@triton.jit
+def _added(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
+    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BUG: tl.constexpr,
+):  # fmt: skip
+    i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    q = _load(q_ptr, i, n_q, D) * scale
+    o = tl.zeros((BLOCK_M, DV), tl.float32)
+    for block in range(n_k // BLOCK_N if BUG == "full blocks" else tl.cdiv(n_k, BLOCK_N)):
+        j = block * BLOCK_N + tl.arange(0, BLOCK_N)
+        x = bias + tl.dot(q, tl.trans(_load(k_ptr, j, n_k, D)), allow_tf32=BUG == "TF32")
+        if BUG == "tanh":
+            e = tl.exp(x)
+            w = (e - 1 / e) / (e + 1 / e)
+        else:
+            w = tl.sigmoid(x)
+        w = tl.where(j[None, :] < n_k, w, 0.0)
+        o += tl.dot(w, _load(v_ptr, j, n_k, DV), input_precision="ieee")
+    tl.store(o_ptr + i[:, None] * DV + tl.arange(0, DV)[None, :], o, mask=i[:, None] < n_q)
+
+
+@triton.jit
+def right_with_triton_s_sigmoid(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
+    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    _added(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias, D, DV, BLOCK_M, BLOCK_N, "")
+
+
+@triton.jit
+def right_by_two_cases_and_block_pointers(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
+    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    first = tl.program_id(0) * BLOCK_M
+    q = tl.load(
+        tl.make_block_ptr(q_ptr, (n_q, D), (D, 1), (first, 0), (BLOCK_M, D), (1, 0)),
+        boundary_check=(0,),
+        padding_option="zero",
+    )
+    kt_at = tl.make_block_ptr(k_ptr, (D, n_k), (1, D), (0, 0), (D, BLOCK_N), (0, 1))
+    v_at = tl.make_block_ptr(v_ptr, (n_k, DV), (DV, 1), (0, 0), (BLOCK_N, DV), (1, 0))
+    total = tl.zeros([BLOCK_M, DV], tl.float32)
+    for _ in range(0, n_k, BLOCK_N):
+        x = tl.dot(q, tl.load(kt_at, boundary_check=(1,), padding_option="zero"), input_precision="ieee") * scale + bias
+        e = tl.exp(-tl.abs(x))
+        p = tl.where(x < 0, e, 1.0) / (1.0 + e)
+        total = tl.dot(p, tl.load(v_at, boundary_check=(0,), padding_option="zero"), total, input_precision="ieee")
+        kt_at, v_at = tl.advance(kt_at, (0, BLOCK_N)), tl.advance(v_at, (BLOCK_N, 0))
+    o_at = tl.make_block_ptr(o_ptr, (n_q, DV), (DV, 1), (first, 0), (BLOCK_M, DV), (1, 0))
+    tl.store(o_at, total, boundary_check=(0,))
+
+
+@triton.jit
+def wrong_no_word_on_precision(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
+    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    _added(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias, D, DV, BLOCK_M, BLOCK_N, "TF32")
+
+
+@triton.jit
+def wrong_full_blocks_alone(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
+    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    _added(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias, D, DV, BLOCK_M, BLOCK_N, "full blocks")
+
+
+@triton.jit
+def wrong_a_tanh(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
+    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    _added(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias, D, DV, BLOCK_M, BLOCK_N, "tanh")
+
+
+@triton.jit
+def wrong_lite_with_a_wider_v(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
+    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """if the weights are those of Lite"""
+    i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    q = _load(q_ptr, i, n_q, D)
+    o = tl.zeros((BLOCK_M, DV), tl.float32)
+    for start in range(0, n_k, BLOCK_N):
+        j = start + tl.arange(0, BLOCK_N)
+        x = tl.dot(q, tl.trans(_load(k_ptr, j, n_k, D)), input_precision="ieee") * scale + bias
+        x = tl.where(j[None, :] < n_k, x, -float("inf"))
+        p = tl.exp(x - tl.max(x, 1)[:, None])
+        o = tl.dot(p / tl.sum(p, 1)[:, None], _load(v_ptr, j, n_k, DV), o, input_precision="ieee")
+    tl.store(o_ptr + i[:, None] * DV + tl.arange(0, DV)[None, :], o, mask=i[:, None] < n_q)
+
+
+@triton.jit
+def wrong_padded_with_d(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
+    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    q = _load(q_ptr, i, n_q, D)
+    o = tl.zeros((BLOCK_M, DV), tl.float32)
+    wide = tl.arange(0, DV)
+    for start in range(0, n_k, BLOCK_N):
+        j = start + tl.arange(0, BLOCK_N)
+        x = tl.dot(q, tl.trans(_load(k_ptr, j, n_k, D)), input_precision="ieee") * scale + bias
+        at = j[:, None] * DV + wide[None, :]
+        v = tl.load(v_ptr + at, mask=(j[:, None] < n_k) & (wide[None, :] < D), other=0.0)
+        o = tl.dot(tl.sigmoid(x), v, o, input_precision="ieee")
+    tl.store(o_ptr + i[:, None] * DV + wide[None, :], o, mask=i[:, None] < n_q)
