@@ -242,9 +242,14 @@ def measured(device: str, name: str) -> Measured:
             str(p.relative_to(DATA / "measured").with_suffix("")) for p in (DATA / "measured").glob("*/*.json")
         )
         raise ValueError(f"no recording {device}/{name}; choose one of {', '.join(have)} (data/measured)")
-    where = f"measured/{device}/{name}.json"
+    return _recording(f"measured/{device}/{name}.json", path.read_bytes())
+
+
+@functools.lru_cache(maxsize=64)
+def _recording(where: str, written: bytes) -> Measured:
+    """What is written, once it is checked: a figure reads a recording for each of its marks, and is drawn anew while a slider moves."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(written.decode("utf-8"))
     except json.JSONDecodeError as error:
         raise DataError(f"{where}, line {error.lineno}: {error.msg}") from None
     except ValueError as error:  # not UTF-8, or a number of thousands of digits

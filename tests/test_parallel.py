@@ -435,7 +435,7 @@ def test_a_link_hides_from_the_length_of_the_formula_on() -> None:
 @pytest.mark.parametrize("order", model.ORDERS)
 @pytest.mark.parametrize("backward", [False, True])
 def test_the_timeline_sends_the_bytes_of_the_formula(order, backward) -> None:
-    batches = ring_timeline._messages(order, 4, 19, True, 2 * 4 * 128, 2, backward)
+    messages = ring_timeline._messages(order, 4, 19, True, 2 * 4 * 128, 2, backward)
     for rank in range(4):
         sent = model.ring_bytes(order, 4, rank, 19, 4, 128, causal=True, backward=backward)
-        assert sum(int(keys[rank] + sums[rank]) for keys, sums, _ in batches) == sum(map(sum, sent))
+        assert sum(int(message.size[:, rank].sum()) for message in messages) == sum(map(sum, sent))

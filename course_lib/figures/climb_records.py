@@ -1,5 +1,6 @@
 """Lecture 11's records as typed rows, and what its page derives from them: rates, gains, counts, shares, noise."""
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -97,6 +98,7 @@ def cycles(algorithm: str, d: int, causal: bool = False, n: int = 4096, ghz: flo
     return seconds * (gpu.boost_mhz * 1e6 if ghz is None else ghz * 1e9)
 
 
+@functools.cache
 def noise() -> list[float]:
     """One kernel timed twice in one run, N from 1,024 on, second time over first: attention() launches a rung, *tuned* is *exp2* again."""
     # where attention() has the rung's tiles, too

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -151,14 +152,12 @@ def waves(axes: Sequence[Axes], batch: int, keys: int, splits: int, per_SM: int,
     full.set_title(f"orange: the rule's choice, {best}; circle: yours", loc="left", fontsize=12)
     every = {s: -(-programs * s // places) * math.ceil(keys / s) for s in (1, splits, best)}
     count, each = -(-programs * splits // places), math.ceil(keys / splits)
-    for wave in range(count):
-        running = min(places, programs * splits - wave * places)
-        time.add_patch(
-            Rectangle((wave * each, 0), each, places, fc="white", ec=style.GREY, lw=1.2 if count < 40 else 0)
-        )
-        time.add_patch(
-            Rectangle((wave * each, 0), each, running, fc=style.BLUE, ec="white", lw=0.6 if count < 40 else 0)
-        )
+    outlined = count < 40  # of more waves all but the last are one block
+    ends = [*(range(1, count) if outlined else [count - 1]), count]
+    for first, end in pairwise([0, *ends]):
+        at, wide, running = first * each, (end - first) * each, min(places, programs * splits - first * places)
+        time.add_patch(Rectangle((at, 0), wide, places, fc="white", ec=style.GREY, lw=1.2 if outlined else 0))
+        time.add_patch(Rectangle((at, 0), wide, running, fc=style.BLUE, ec="white", lw=0.6 if outlined else 0))
     time.set(xlim=(0, 1.05 * max(every[splits], every[best])), ylim=(0, 1.04 * places))
     time.set(xlabel="time, in keys per seat", ylabel="seats")
     time.axvline(every[best], color=style.ORANGE, lw=2.5)

@@ -205,20 +205,30 @@ def slopes() -> Table:
 
 
 def here(timings: Sequence[Mapping[str, Any]]) -> style.Picture:
-    """The rows of ``ladder.timings`` of this machine, a line for each rung."""
+    """The rows of ``ladder.timings`` of this machine, a line for each rung, the middle half of its runs as bars."""
+    return style.picture(
+        _here,
+        timings,
+        size=(11.5, 5.2),
+        alt="milliseconds over N on this machine, a line for each rung from Python with autograd to Triton",
+    )
+
+
+def _here(ax: Axes, timings: Sequence[Mapping[str, Any]]) -> None:
     found: dict[str, Points] = {}
     for row in timings:
         lengths, milliseconds = found.setdefault(row["rung"], ([], []))
         lengths.append(row["n"])
         milliseconds.append(row["seconds"] * 1e3)
-    return style.picture(
-        ladder_lines,
-        found,
-        "milliseconds",
-        "this machine, now",
-        size=(11.5, 5.2),
-        alt="milliseconds over N on this machine, a line for each rung from Python with autograd to Triton",
-    )
+        ax.vlines(
+            row["n"],
+            row["quarter"] * 1e3,
+            row["three_quarters"] * 1e3,
+            color=style.colour(row["rung"]),
+            lw=6,
+            alpha=0.5,
+        )
+    ladder_lines(ax, found, "milliseconds", "this machine, now; bars: middle half of the runs")
 
 
 # --- the GPU ---

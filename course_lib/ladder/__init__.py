@@ -132,7 +132,7 @@ def rungs() -> dict[str, Rung]:
 def timings(
     lengths: Sequence[int], d: int = 16, rows: int | None = None, seconds_each: float = 0.2
 ) -> list[dict[str, Any]]:
-    """Seconds of every rung for every length that it can do, by the wall clock, launch included; medians.
+    """Seconds of every rung for every length that it can do, by the wall clock, launch included, warm: medians and quartiles.
 
     Python's garbage collector rests meanwhile, as in timeit: what it costs depends on all objects of the process.
     ``rows``: only so many queries (default, and at most: as many as keys). One rung and length takes some ``seconds_each``.
@@ -151,18 +151,28 @@ def timings(
         q, k, v = (torch.randn(n, d, dtype=torch.float64, generator=generator) for _ in range(3))
         arguments = rung.prepare(q[:rows], k, v)
         call = partial(rung.run, *arguments)
-        seconds = _without_collector(call, seconds_each)
-        found.append({"rung": rung.name, "n": n, "d": d, "rows": min(rows or n, n), "seconds": seconds})
+        took = _without_collector(call, seconds_each)
+        found.append(
+            {
+                "rung": rung.name,
+                "n": n,
+                "d": d,
+                "rows": min(rows or n, n),
+                "seconds": took.median,
+                "quarter": took.quarter,
+                "three_quarters": took.three_quarters,
+            }
+        )
     return found
 
 
-def _without_collector(call: Callable[[], Any], seconds_each: float) -> float:
+def _without_collector(call: Callable[[], Any], seconds_each: float) -> measure.Timing:
     collects = gc.isenabled()
     gc.disable()
     try:
-        first = measure.seconds(call, repeats=1, warm_up=2, wall=True).median  # attention() notes its second call
-        repeats = max(1, min(201, round(seconds_each / max(first, 1e-6))))
-        return measure.seconds(call, repeats=repeats, warm_up=0, wall=True).median if repeats > 1 else first
+        first = measure.seconds(call, repeats=1, warm_up=2, wall=True)  # attention() notes its second call
+        repeats = max(1, min(201, round(seconds_each / max(first.median, 1e-6))))
+        return measure.seconds(call, repeats=repeats, warm_up=0, wall=True) if repeats > 1 else first
     finally:
         if collects:
             gc.enable()

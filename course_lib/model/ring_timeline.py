@@ -9,6 +9,7 @@ bandwidth from it; links between machines, which several GPUs share; clocks that
 Merges and other work of a step beside attention are one constant, ``other``.
 """
 
+import functools
 from typing import NamedTuple
 
 import torch
@@ -88,41 +89,51 @@ def simulate(
         checks.number(name, seconds, least=0)
     checks.truth("backward", backward)
     pair = 4 * heads * d * (BACKWARD if backward else 1) / flops_per_s
-    pairs = torch.tensor(step_pairs(order, ranks, length, causal), dtype=torch.float64)
+    pairs = _pairs(order, ranks, length, causal)
     work = pairs * pair + other * (pairs > 0)
     if backward:  # a batch more than there are steps: the last sums go home
         work = torch.cat([work, work.new_zeros(1, ranks)])
-    compute, send = [], []
-    ready, next_rank = work.new_zeros(ranks), (torch.arange(ranks) + 1) % ranks
-    batches = _messages(order, ranks, length, causal, 2 * kv_heads * d, element_bytes(dtype), backward)
-    for duration, (keys, sums, to) in zip(work, batches, strict=True):
+    spans, ready = [], work.new_zeros(ranks)
+    messages = _messages(order, ranks, length, causal, 2 * kv_heads * d, element_bytes(dtype), backward)
+    on_the_way = latency + torch.stack([message.size for message in messages]).sum(0) / link_bytes_per_s
+    for step, duration in enumerate(work):
         done = ready + duration
-        compute.append(torch.stack([ready, done], -1))
-        on_the_way = latency + (keys + sums) / link_bytes_per_s
-        first, last = ready.clone(), ready.clone()
-        for size, there in ((keys, next_rank), (sums, to)):
+        computed, first, last = done, ready, ready
+        for size, to in messages:
+            there, sends = to[step], size[step] > 0
             start = torch.maximum(ready, ready[there])
-            end = torch.where(size > 0, start + on_the_way, ready)
-            first, last = torch.where(size > 0, start, first), torch.maximum(last, end)
+            end = torch.where(sends, start + on_the_way[step], ready)
+            first, last = torch.where(sends, start, first), torch.maximum(last, end)
             done = torch.maximum(done, end).scatter_reduce(0, there, end, "amax")
-        send.append(torch.stack([first, last], -1))
+        spans += [ready, computed, first, last]
         ready = done
-    return Timeline(torch.stack(compute), torch.stack(send))
+    return Timeline(*torch.stack(spans).view(len(work), 2, 2, ranks).permute(1, 0, 3, 2))
+
+
+@functools.lru_cache(maxsize=8)  # those of one picture, which differ in their links
+def _pairs(order: str, ranks: int, length: int, causal: bool) -> torch.Tensor:
+    """``step_pairs`` as float64 [P, P]."""
+    return torch.tensor(step_pairs(order, ranks, length, causal), dtype=torch.float64)
+
+
+class _Messages(NamedTuple):
+    """Bytes that each rank sends at each step, and to whom: both [steps, P]."""
+
+    size: torch.Tensor
+    to: torch.Tensor
 
 
 def _messages(
     order: str, ranks: int, length: int, causal: bool, numbers: int, size: int, backward: bool
-) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """Of each batch the bytes that each rank sends, of keys to the next one and, a step behind them, of sums for dK and dV; and to whom
-    these go: to the next one, too, or home. All [P]."""
-    rank = torch.arange(ranks)
+) -> list[_Messages]:
+    """The keys, which go to the next rank, and backward, a step behind them, the sums for dK and dV: to the next one, too, or home."""
+    rank, step = torch.arange(ranks), torch.arange(ranks + backward)[:, None]
     far = torch.tensor([hops(order, ranks, source, length, causal) for source in range(ranks)])
     block = torch.tensor([owned(order, ranks, source, length) * numbers for source in range(ranks)])
-    found = []
-    for step in range(ranks + backward):
-        source = (rank - step) % ranks
-        keys = block[source] * size * (far[source] > step)
-        source = (rank - step + 1) % ranks
-        sums = block[source] * 4 * (far[source] + 1 >= step) * (backward and step >= 2)
-        found.append((keys, sums, torch.where(far[source] >= step, (rank + 1) % ranks, source)))
+    source, following = (rank - step) % ranks, ((rank + 1) % ranks).expand(ranks + backward, -1)
+    found = [_Messages(block[source] * size * (far[source] > step), following)]
+    if backward:
+        source = (source + 1) % ranks
+        sums = block[source] * 4 * (far[source] + 1 >= step) * (step >= 2)
+        found.append(_Messages(sums, torch.where(far[source] >= step, following, source)))
     return found
