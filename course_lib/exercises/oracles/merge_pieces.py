@@ -1,0 +1,95 @@
+"""Lecture 08: what merge_pieces is checked by."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variants
+
+INF = math.inf
+
+
+def cases() -> Iterable[Case]:
+    torch.manual_seed(0)
+
+    def case(words: str, L: Sequence[float], owner: Sequence[int], n: int, d: int = 2) -> Case:
+        sums = torch.tensor(L)
+        O = torch.randn(len(L), d).masked_fill((sums == -INF)[:, None], math.nan)
+        return Case(words, (O, sums, torch.tensor(owner), n))
+
+    by_hand = [[12.689414], [30.179862]], [4.7800262, 7.2396600]
+    yield Case("3, 2 and 5, 1: two pieces of one row", (*map(torch.tensor, by_hand), torch.tensor([0, 0]), 1))
+    yield case("a piece for each row", [1.0, -2.0, 3.0], [0, 1, 2], 3)
+    yield case("two rows, their pieces in any order", [1.0, 4.0, 2.5, -1.0, 3.0], [1, 0, 1, 0, 1], 2)
+    yield case("pieces of equal weight", [2.0, 2.0, 2.0], [0, 0, 1], 2)
+    yield case("more pieces than rows, d = 1", [0.5, 1.0, 1.5, 2.0, 2.5, 3.0], [0, 0, 0, 1, 0, 0], 2, d=1)
+    yield case("a piece without a key", [1.0, -INF, 2.0], [0, 0, 1], 2)
+    yield case("a row whose pieces have no key", [-INF, 1.0, -INF], [0, 1, 0], 2)
+    yield case("rows without a piece, the last one too", [1.0, 2.0, 0.0], [2, 0, 2], 4)
+    yield case("one row far above the other", [3000.0, 3001.0, -2000.0, -2002.0], [0, 0, 1, 1], 2)
+    yield case("all far below 0", [-20000.0, -20003.0, -30000.0], [0, 0, 1], 2)
+    yield case("a piece far below another of its row", [1.0, -5000.0, 0.0], [0, 0, 1], 2)
+    owner = torch.randint(0, 7, (40,))
+    yield Case("40 pieces of 7 rows", (torch.randn(40, 8), 4 * torch.randn(40), owner, 7))
+
+
+def expected(O_p: torch.Tensor, L_p: torch.Tensor, owner: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Row by row in float64, as the softmax of one score for each piece."""
+    O, L = torch.zeros(n, O_p.shape[1]), torch.full((n,), -INF)
+    for row in range(n):
+        mine = [i for i in range(len(owner)) if int(owner[i]) == row and float(L_p[i]) > -INF]
+        if mine:
+            scores = L_p[mine].double() * math.log(2)
+            O[row] = (torch.softmax(scores, 0) @ O_p[mine].double()).float()
+            L[row] = float(torch.logsumexp(scores, 0)) / math.log(2)
+    return O, L
+
+
+def _pieces(O_p, L_p, owner, n, bug):
+    if bug == "as many rows as seen":
+        n = int(owner.max()) + 1
+    m = torch.full((n,), -INF).scatter_reduce(0, owner, L_p, "amax")
+    if bug == "one maximum":
+        m = m.max().expand(n)
+    shift = m if bug == "no key" else m.masked_fill(m == -INF, 0)
+    if bug == "no maximum":
+        shift = torch.zeros(n)
+    power = torch.exp if bug in ("base e", "weights in base e") else torch.exp2
+    weights = power(L_p - shift[owner])
+    if bug == "equal":
+        weights = (L_p > -INF).float()
+    written = O_p if bug == "unwritten" else O_p.masked_fill((L_p == -INF)[:, None], 0)
+    total, O = torch.zeros(n), torch.zeros(n, O_p.shape[1])
+    if bug == "once":
+        for i in range(len(owner)):
+            total[owner[i]], O[owner[i]] = weights[i], weights[i] * written[i]
+    else:
+        total.index_add_(0, owner, weights)
+        O.index_add_(0, owner, weights[:, None] * written)
+    if bug != "undivided":
+        O = O / (total if bug == "0/0" else total.masked_fill(total == 0, 1))[:, None]
+    L = shift + (torch.log(total) if bug == "base e" else torch.log2(total))
+    if bug == "equal":
+        L = shift + torch.log2(torch.zeros(n).index_add(0, owner, torch.exp2(L_p - shift[owner])))
+    return O, L * math.log(2) if bug == "L in base e" else L
+
+
+WRONG = variants(
+    _pieces,
+    {
+        "if base 2 is taken for base e: the strong pieces count too much": "base e",
+        "if the weights are powers of e: L_p is a logarithm in base 2": "weights in base e",
+        "if L comes back as a natural logarithm: it is asked for in base 2": "L in base e",
+        "if all pieces of a row count alike: each counts by its weight": "equal",
+        "if of several pieces of a row one replaces the other, as with x[owner] += y": "once",
+        "if O is not divided by the sum of the weights": "undivided",
+        "without subtracting a maximum: 2^L overflows": "no maximum",
+        "if one maximum serves all rows: each has its own": "one maximum",
+        "if the average of a piece without a key is multiplied by 0: 0 · NaN is NaN": "unwritten",
+        "if a row without a key is divided by its sum: 0/0 is NaN": "0/0",
+        "if a row without a key is measured from its maximum: −∞ − (−∞) is NaN": "no key",
+        "if there are as many rows as the largest owner says: the last ones may have no piece": "as many rows as seen",
+    },
+)

@@ -1,0 +1,82 @@
+import math
+
+import torch
+
+
+def right_row_by_row(O_p, L_p, owner, n):
+    O, L = [], []
+    for row in range(n):
+        mine = (owner == row) & (L_p > -math.inf)
+        s = L_p[mine] * math.log(2)
+        O.append(torch.softmax(s, 0) @ O_p[mine])
+        L.append(torch.logsumexp(s, 0) / math.log(2) if len(s) else torch.tensor(-math.inf))
+    return torch.stack(O), torch.stack(L)
+
+
+def right_piece_by_piece(O_p, L_p, owner, n):
+    O, L = torch.zeros(n, O_p.shape[1]), torch.full((n,), -math.inf)
+    for o, l, row in zip(O_p, L_p, owner.tolist()):
+        if l == -math.inf:
+            continue
+        new = torch.logaddexp2(L[row], l)
+        O[row] = O[row] * torch.exp2(L[row] - new) + o * torch.exp2(l - new)
+        L[row] = new
+    return [O, L]
+
+
+def right_a_table_of_all_pieces_and_rows(O_p, L_p, owner, n):
+    table = torch.where(owner == torch.arange(n)[:, None], L_p, -math.inf)
+    shares = torch.softmax(table * math.log(2), 1).nan_to_num(0.0)
+    return shares @ O_p.nan_to_num(0.0), torch.logsumexp(table * math.log(2), 1) / math.log(2)
+
+
+def wrong_x_of_owner_is_added_to(O_p, L_p, owner, n):
+    """one replaces the other"""
+    m = torch.full((n,), -math.inf).scatter_reduce(0, owner, L_p, "amax")
+    shift = m.masked_fill(m == -math.inf, 0)
+    w, total, O = torch.exp2(L_p - shift[owner]), torch.zeros(n), torch.zeros(n, O_p.shape[1])
+    total[owner] += w
+    O[owner] += w[:, None] * O_p.nan_to_num(0.0)
+    return O / total.masked_fill(total == 0, 1)[:, None], shift + total.log2()
+
+
+def wrong_powers_of_L(O_p, L_p, owner, n):
+    """without subtracting"""
+    w = torch.exp2(L_p)
+    total = torch.zeros(n).index_add(0, owner, w)
+    O = torch.zeros(n, O_p.shape[1]).index_add(0, owner, w[:, None] * O_p.nan_to_num(0.0))
+    return O / total.masked_fill(total == 0, 1)[:, None], total.log2()
+
+
+def wrong_the_pages_merge_for_each_row(O_p, L_p, owner, n):
+    """base 2 is taken for base e"""
+    O, L = torch.zeros(n, O_p.shape[1]), torch.full((n,), -math.inf)
+    for row in set(owner.tolist()):
+        mine = (owner == row) & (L_p > -math.inf)
+        if mine.any():
+            L[row] = torch.logsumexp(L_p[mine], 0)
+            O[row] = torch.exp(L_p[mine] - L[row]) @ O_p[mine]
+    return O, L
+
+
+def wrong_the_same_number_of_pieces_each(O_p, L_p, owner, n):
+    order = owner.argsort()
+    O, L = O_p[order].view(n, -1, O_p.shape[1]), L_p[order].view(n, -1)
+    w = torch.softmax(L * math.log(2), 1).nan_to_num(0.0)
+    return (w[..., None] * O.nan_to_num(0.0)).sum(1), torch.logsumexp(L * math.log(2), 1) / math.log(2)
+
+
+def wrong_a_large_negative_number_for_no_key(O_p, L_p, owner, n):
+    L = torch.full((n,), -1e4).scatter_reduce(0, owner, L_p, "amax")
+    w = torch.exp2(L_p - L[owner])
+    total = torch.zeros(n).index_add(0, owner, w)
+    O = torch.zeros(n, O_p.shape[1]).index_add(0, owner, w[:, None] * O_p.nan_to_num(0.0))
+    return O / total.clamp(min=1e-30)[:, None], L + total.log2()
+
+
+def wrong_a_product_with_nan(O_p, L_p, owner, n):
+    """0 · NaN"""
+    table = torch.where(owner == torch.arange(n)[:, None], L_p, -math.inf) * math.log(2)
+    mine = torch.softmax(table, 1).nan_to_num(0.0)
+    O = torch.zeros(n, O_p.shape[1]).index_add(0, owner, mine[owner, torch.arange(len(owner))][:, None] * O_p)
+    return O, torch.logsumexp(table, 1) / math.log(2)
