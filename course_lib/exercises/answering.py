@@ -43,7 +43,7 @@ def answers(question: dict[str, Any]) -> Iterator[Any]:
     function = space.get(exercise.name)
     if exercise.name in errors or not callable(function):
         yield "missing", errors.get(exercise.name) or left_out or "no cell defines it"
-    elif untouched(function):
+    elif untouched(function, exercise.stub):
         yield ("not attempted",)
     else:
         with first_settings():

@@ -50,7 +50,8 @@ def as_it_is(case: Case, result: Any) -> Any:
 class Exercise:
     """One exercise, as its module of ``tasks`` describes it. What it is checked by lies in ``oracles``.
 
-    asked: Markdown. stub: the code cell up to the call of ``check``; it defines ``name`` with the body ``...``. level: 1 to 3.
+    asked: Markdown. stub: the code cell up to the call of ``check``; it defines ``name`` with the body ``...``, or with one that is to be
+    mended; todo: what to do with it. level: 1 to 3.
     run(function, case): calls the function; for kernels, launches it. examine(case, result): what is compared with the right
     result, where that is not the result itself; it gets plain data, where answers are judged, out of reach of students' code.
     tolerance: of numbers, relative to the largest expected one. parts: names of the parts where a result is a tuple.
@@ -77,6 +78,7 @@ class Exercise:
     arguments: tuple[str, ...] = ()
     compiles: Mapping[str, str | int] = field(default_factory=dict)
     answers: tuple[str, ...] = ()
+    todo: str = "Replace the three dots"
 
     def constants(self, case: Case) -> dict[str, str | int]:
         """``compiles`` as it is in a case: with the constants that its options name."""

@@ -47,7 +47,7 @@ class Report(NamedTuple):
 
     def __repr__(self) -> str:
         if self.status == "not attempted":
-            return f"{self.exercise}: not attempted. Replace the three dots and run the cell again; hint({self.exercise}) helps."
+            return f"{self.exercise}: not attempted. {''.join(self.details)} and run the cell again; hint({self.exercise}) helps."
         lines = [f"{self.exercise}: {self.status}", *(f"  ✓ {name}" for name in self.passed)]
         if self.failed:
             lines.append(f"  ✗ {self.failed}")
@@ -69,8 +69,8 @@ def check_exercise(
     exercise: Exercise, function: Callable[..., Any], keep: bool = True, page: Sequence[str] | None = None
 ) -> Report:
     """The report on one attempt; ``keep`` writes it to the progress file. ``page``: the code of the page that defines the function."""
-    if untouched(function):
-        return Report(exercise.name, "not attempted")
+    if untouched(function, exercise.stub):
+        return Report(exercise.name, "not attempted", details=(exercise.todo,))
     with first_settings():
         report = _shape(exercise, function) or _judge(exercise, function)
     if report.status == "passed" and exercise.compiles:
