@@ -220,6 +220,7 @@ def test_the_tables_are_whole_and_cannot_be_forged(graded) -> None:
     assert len(graded.rows) == len(in_folder) + 1  # the linked folder
     for row in (row for rows in graded.rows.values() for row in rows):
         assert all(value.isprintable() and not value.startswith(("=", "+", "-", "@")) for value in row.values())
+        assert not any(re.search(r";[\s\"']*[=+@-]", value) for value in row.values())
     assert all(line.isprintable() for line in graded.said.splitlines())
     lines = graded.said.splitlines()
     assert sum(line.startswith(("honest/", "cheats/")) for line in lines) == len(HONEST) + len(

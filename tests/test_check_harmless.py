@@ -421,3 +421,13 @@ def test_a_notebooks_kernel_and_progress_outlive_it_all(tmp_path, monkeypatch) -
     said = ["".join(o["data"]["text/plain"] for o in cell.outputs if "data" in o) for cell in made.cells[1:-1]]
     assert all(text.startswith("online_update: ") for text in said), said
     assert json.loads((tmp_path / "progress.json").read_text()) == {"phase_of": "passed", "online_update": "passed"}
+
+
+def test_a_message_of_many_parts_is_neither_written_nor_read() -> None:
+    assert values.read(values.written([0] * 1000)) == [0] * 1000
+    assert "too large" in values.read(values.written([0] * 1_000_000)).words
+    begin = time.monotonic()
+    for data in (b"[" + b"0," * 5_000_000 + b"0]", b"[" * 5_000_000, b"[" + b"{}," * 5_000_000 + b"{}]"):
+        with pytest.raises(ValueError, match="too many parts"):
+            values.read(data)
+    assert time.monotonic() - begin < 1

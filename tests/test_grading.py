@@ -202,6 +202,16 @@ def test_a_class_of_the_notebook_is_judged_alike_by_both(status, tmp_path) -> No
     assert status == "passed" or ("a Pair came back" in found.words and "a Pair came back" in repr(here))
 
 
+def test_who_says_that_the_sandbox_is_gone_is_not_graded_again(tmp_path, monkeypatch) -> None:
+    words = "raise RuntimeError('the sandbox that it ran in is gone')"
+    (tmp_path / "02.ipynb").write_text(notebook(words))
+    graded, once = [], grading._Notebooks.grades
+    monkeypatch.setattr(grading._Notebooks, "grades", lambda self, work: graded.append(work) or once(self, work))
+    found = {g.exercise: g for g in grading.grade(tmp_path).grades}["online_update"]
+    assert "the sandbox that it ran in is gone" in found.words
+    assert len(graded) == 1
+
+
 def test_an_exercise_counts_once_by_the_best_of_a_students_notebooks() -> None:
     grades = [
         Grade("ada", f"ada/{n}.ipynb", "f", status) for n, status in enumerate(("failed", "passed", "not attempted"))

@@ -1,7 +1,7 @@
 """Watches what a kernel in Triton's interpreter loads and stores."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from unittest import mock
 
@@ -23,8 +23,8 @@ NO_OTHER = "a load with a mask has no other=: what it leaves out is undefined, a
 def watched_memory() -> Iterator[list[str]]:
     """Make Triton's interpreter as strict as a GPU should be taken to be; in other modes nothing is changed.
 
-    A load or store outside the kernel's tensors raises OutOfRangeError. What a masked load without ``other`` leaves out is NaN.
-    Yields a list in which notes on the latter are collected.
+    A load, store or atomic operation outside the kernel's tensors raises OutOfRangeError. What a masked load without ``other`` leaves out
+    is NaN. Yields a list in which notes on the latter are collected.
     """
     notes: list[str] = []
     if runtime.mode() != "interpreter":
@@ -34,6 +34,7 @@ def watched_memory() -> Iterator[list[str]]:
 
     builder, executor = type(interpreter.interpreter_builder), interpreter.GridExecutor
     load, store, arguments = builder.create_masked_load, builder.create_masked_store, executor._init_args_hst
+    change, exchange = builder.create_atomic_rmw, builder.create_atomic_cas
     tensors: list[tuple[str, int, int, int]] = []
 
     def init(self: Any, args: Any, kwargs: Any) -> Any:
@@ -75,8 +76,17 @@ def watched_memory() -> Iterator[list[str]]:
         look("writes", pointers, mask)
         return store(self, pointers, value, mask, *rest, **named)
 
+    def watched_change(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
+        look("changes", pointers, mask)
+        return change(self, operation, pointers, value, mask, *rest)
+
+    def watched_exchange(self: Any, pointers: Any, *rest: Any) -> Any:
+        look("changes", pointers, np.True_)
+        return exchange(self, pointers, *rest)
+
     with (
         mock.patch.multiple(builder, create_masked_load=watched_load, create_masked_store=watched_store),
+        mock.patch.multiple(builder, create_atomic_rmw=watched_change, create_atomic_cas=watched_exchange),
         mock.patch.object(executor, "_init_args_hst", init),
     ):
         yield notes
@@ -93,27 +103,52 @@ def _places(arguments: Mapping[str, Any]) -> list[tuple[str, int, int, int]]:
 
 def _used(pointers: Any, mask: Any) -> Any:
     """Which elements are loaded or stored; block pointers bring their mask as an array."""
-    given = mask if isinstance(mask, np.ndarray) else mask.data
+    given = mask if isinstance(mask, np.ndarray | np.bool_) else mask.data
     return np.broadcast_to(given, pointers.data.shape).astype(bool)
 
 
 @contextlib.contextmanager
 def loads_of_at_most(numbers: int, block: str) -> Iterator[None]:
-    """Inside, a load of more than ``numbers`` numbers raises BlockTooLargeError, which names the ``block``; in other modes none does."""
+    """Inside, a load of more than ``numbers`` numbers raises BlockTooLargeError, which names the ``block``; in other modes none does.
+
+    What an atomic operation gives back is loaded, too.
+    """
     if runtime.mode() != "interpreter":
         yield
         return
+
+    def look(pointers: Any, mask: Any) -> None:
+        if pointers.data.size > numbers:
+            raise BlockTooLargeError(f"a load brings more at once than a block, {block}: load block by block")
+
+    with _each_load(look):
+        yield
+
+
+@contextlib.contextmanager
+def _each_load(look: Callable[[Any, Any], None]) -> Iterator[None]:
+    """Have ``look(pointers, mask)`` called before each load, and before each atomic operation: it gives back what was there."""
     from triton.runtime import interpreter
 
     builder = type(interpreter.interpreter_builder)
-    load = builder.create_masked_load
+    load, change, exchange = builder.create_masked_load, builder.create_atomic_rmw, builder.create_atomic_cas
 
-    def watched(self: Any, pointers: Any, *rest: Any, **named: Any) -> Any:
-        if pointers.data.size > numbers:
-            raise BlockTooLargeError(f"a load brings more at once than a block, {block}: load block by block")
-        return load(self, pointers, *rest, **named)
+    def watched_load(self: Any, pointers: Any, mask: Any, *rest: Any, **named: Any) -> Any:
+        look(pointers, mask)
+        return load(self, pointers, mask, *rest, **named)
 
-    with mock.patch.object(builder, "create_masked_load", watched):
+    def watched_change(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
+        look(pointers, mask)
+        return change(self, operation, pointers, value, mask, *rest)
+
+    def watched_exchange(self: Any, pointers: Any, *rest: Any) -> Any:
+        look(pointers, np.True_)
+        return exchange(self, pointers, *rest)
+
+    with (
+        mock.patch.object(builder, "create_masked_load", watched_load),
+        mock.patch.multiple(builder, create_atomic_rmw=watched_change, create_atomic_cas=watched_exchange),
+    ):
         yield
 
 
@@ -140,28 +175,24 @@ def stored() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def loaded() -> Iterator[dict[str, int]]:
-    """How many numbers a kernel in Triton's interpreter loads of each tensor, by the name of its argument."""
+    """How many numbers a kernel in Triton's interpreter loads of each tensor, by the name of its argument; so do atomic operations."""
     from triton.runtime import interpreter
 
     counts: dict[str, int] = {}
     tensors: list[tuple[str, int, int, int]] = []
-    builder, executor = type(interpreter.interpreter_builder), interpreter.GridExecutor
-    load, arguments = builder.create_masked_load, executor._init_args_hst
+    executor = interpreter.GridExecutor
+    arguments = executor._init_args_hst
 
     def init(self: Any, args: Any, kwargs: Any) -> Any:
         host, named = arguments(self, args, kwargs)
         tensors[:] = _places({**dict(zip(self.arg_names, host)), **named})
         return host, named
 
-    def counted(self: Any, pointers: Any, mask: Any, *rest: Any, **named: Any) -> Any:
+    def count(pointers: Any, mask: Any) -> None:
         used = pointers.data[_used(pointers, mask)]
         for name, first, last, _ in tensors:
             if used.size and first <= int(used.min()) < last:
                 counts[name] = counts.get(name, 0) + used.size
-        return load(self, pointers, mask, *rest, **named)
 
-    with (
-        mock.patch.object(builder, "create_masked_load", counted),
-        mock.patch.object(executor, "_init_args_hst", init),
-    ):
+    with _each_load(count), mock.patch.object(executor, "_init_args_hst", init):
         yield counts

@@ -59,7 +59,8 @@ class Exercise:
     case's arguments where they are not the function's.
     compiles: of a kernel, its arguments with Triton's word for their type ("*fp32", "i32", "fp32"), or the value of constants:
     what passes is compiled with them, and with those of the cases' options. A matmul of fp32 numbers in TF32 is refused there.
-    answers: functions of the library, "course_lib.module.name", that would be the answer; who calls one is told to write it.
+    answers: functions of the library, "course_lib.module.name", that would be the answer; who calls one is told to write it, and where
+    students are graded they have no body.
     """
 
     name: str

@@ -1,5 +1,6 @@
 """The course as it is handed to students: without outputs, slides, answers, oracles, solutions, tests, the book and the teaching guide."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -49,7 +50,10 @@ def write_bundle(folder: Path) -> int:
 
 
 def write_library(folder: Path) -> None:
-    """Copy the library alone into a new folder as students have it, without what exercises are checked by, and without a git checkout."""
+    """Copy the library alone into a new folder as students have it, without what exercises are checked by, and without a git checkout.
+
+    Its functions that would be the answer to an exercise are left without their body: there is nothing to call and nothing to read.
+    """
 
     def left_out(place: str, names: list[str]) -> set[str]:
         inside = Path(place).relative_to(ROOT).as_posix() + "/"
@@ -58,6 +62,18 @@ def write_library(folder: Path) -> None:
 
     shutil.copytree(ROOT / "course_lib", folder / "course_lib", ignore=left_out)
     shutil.copytree(ROOT / "data", folder / "data")
+    for name in sorted({name for exercise in exercises().values() for name in exercise.answers}):
+        module, _, function = name.rpartition(".")
+        _take_out(folder / f"{module.replace('.', '/')}.py", function, f"{name} was called; write it yourself")
+
+
+def _take_out(path: Path, function: str, words: str) -> None:
+    """Leave a function of a module without its body: it raises RuntimeError with the words."""
+    text = path.read_text(encoding="utf-8")
+    found = next(x for x in ast.parse(text).body if isinstance(x, ast.FunctionDef) and x.name == function)
+    lines = text.splitlines(keepends=True)
+    lines[found.body[0].lineno - 1 : found.end_lineno] = [f"    raise RuntimeError({words!r})\n"]
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 def _write_material(folder: Path) -> int:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,10 +30,13 @@ def on_a_line(text: str) -> str:
 
 
 def cell(value: Any) -> Any:
-    """As it is written to a CSV: numbers as they are, text on a line, and none that a spreadsheet takes for a formula."""
+    """As it is written to a CSV: numbers as they are, text on a line, and none that a spreadsheet takes for a formula.
+
+    Many spreadsheets take a semicolon for the end of a cell.
+    """
     if isinstance(value, int):
         return value
-    text = on_a_line(str(value))
+    text = re.sub(rf";(?=[\s\"']*[{re.escape(FORMULA)}])", ",", on_a_line(str(value)))
     return f"'{text}" if text.startswith(tuple(FORMULA)) else text
 
 

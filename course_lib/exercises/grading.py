@@ -61,7 +61,7 @@ def _all(box: Sandbox, works: Sequence[Work], todo: list[Future[list[Grade]]], n
         for done in progress(todo, "notebooks"):
             done.result()
         for i, work in enumerate(works):
-            if any(LOST in g.words for g in todo[i].result()):
+            if any((g.status, g.words) == ("not graded", LOST) for g in todo[i].result()):
                 if not box.alive:
                     box.again()
                 todo[i] = Future()

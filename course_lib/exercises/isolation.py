@@ -8,7 +8,6 @@ import builtins
 import contextlib
 import ctypes
 import faulthandler
-import json
 import os
 import select
 import signal
@@ -96,11 +95,9 @@ def send(writer: int, messages: Iterable[Any]) -> None:
     for message in messages:
         if os.getpid() != me:
             os._exit(0)
-        data = json.dumps(values.encode(message)).encode()
+        data = values.written(message)
         if len(data) > LONGEST:
-            data = json.dumps(
-                values.encode(values.Other(f"what it returned is too large: {len(data):,} bytes"))
-            ).encode()
+            data = values.written(values.too_large(len(data)))
         data = len(data).to_bytes(8, "little") + data
         while data:
             data = data[os.write(writer, data) :]
@@ -127,7 +124,7 @@ def received(reader: int, seconds: float, start: float = 0.0) -> tuple[tuple[Any
             if len(buffer) < 8 + size:
                 break
             try:
-                found.append(values.decode(json.loads(buffer[8 : 8 + size])))
+                found.append(values.read(buffer[8 : 8 + size]))
             except (ValueError, RecursionError):
                 return tuple(found), "its answer cannot be read"
             del buffer[: 8 + size]

@@ -19,6 +19,8 @@ CALLED = {"math", "int", "float", "bool", "min", "max", "abs", "round", "pow", "
 CALLED |= {"tl.constexpr", "triton.cdiv", "triton.next_power_of_2", "triton.Config", "tl.cdiv"}
 BARE = {*OWN, "torch", "np", "numpy"}
 MODULES = (*OWN.values(), "torch", "numpy")
+FROM = {"math", "triton.language", "triton.language.math"}  # what a kernel imports names from
+FROM |= {"triton.language.extra", "triton.language.extra.cuda", "triton.language.extra.libdevice"}
 DECORATORS = {"triton.jit", "triton.autotune", "triton.heuristics", "jit"}
 BETWEEN = {"math", "extra", "cuda", "libdevice", "language"}  # tl.math.exp
 WITHIN = {
@@ -70,14 +72,14 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _foreign(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    """The names that an import binds to something that a kernel has no use for."""
+    """The names that an import binds to something that a kernel has no use for: a kernel of the library, say, or torch by another name."""
     for alias in node.names:
         name = alias.asname or alias.name.partition(".")[0]
         if isinstance(node, ast.ImportFrom):
-            known = f"{node.module}.".startswith(("course_lib.kernels.", "triton.language.", "math.")) or name in OWN
+            known = name in OWN or (node.module in FROM and alias.name not in WITHIN)
+            known |= node.module == "course_lib.kernels" and alias.name in ("LOG2E", "*")
         else:
-            module = alias.name if alias.asname else name
-            known = module in MODULES or module.startswith("course_lib.kernels.")
+            known = name in BARE and (alias.name if alias.asname else name) in MODULES
         if not known:
             yield name
 

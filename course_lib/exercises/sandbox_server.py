@@ -23,7 +23,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from course_lib.exercises import answering, catalogue, isolation, landlock
+from course_lib.exercises import answering, catalogue, isolation, landlock, seccomp
 
 SCRATCH = "/scratch"  # of a piece of work, where it has namespaces
 ROOM = 64 << 20  # bytes of it, in 4,096 files at the most
@@ -221,6 +221,7 @@ def _work(
     isolation.prctl(_NO_NEW_PRIVILEGES, 1)
     if settings.readable:
         landlock.restrict(settings.readable, [scratch, "/dev/null"])
+    seccomp.restrict()
     header, none = (ctypes.c_uint32 * 2)(_CAPABILITIES, 0), (ctypes.c_uint32 * 6)()
     _LIBC.capset(header, none)
     isolation.prctl(_DUMPABLE, 1)

@@ -1,6 +1,5 @@
 """The answer of a piece of work in the sandbox: messages of limited size, in limited time, that are data and nothing else."""
 
-import json
 import os
 import select
 import threading
@@ -30,7 +29,7 @@ class Talk:
             raise WorkError("its answer cannot be read")
         data = self._bytes(size, seconds)
         try:
-            return values.decode(json.loads(data))
+            return values.read(data)
         except (ValueError, RecursionError):
             raise WorkError("its answer cannot be read") from None
 

@@ -5,6 +5,7 @@ Whatever else there is becomes an ``Other``, which says what it was. ``encode`` 
 """
 
 import base64
+import json
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 
 LARGEST = 64 << 20  # bytes of a tensor or an array
 DEEPEST = 20  # lists in lists
+PARTS = 100_000  # commas and brackets of a message: what is read and compared part by part has to be short
 _WHOLE = 2**63  # from here on numbers are written in hexadecimal: decimals of thousands of digits are refused by Python
 
 
@@ -125,6 +127,28 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, list):
         return [_encoded(part) for part in value]
     return {"dict": [[_encoded(key), _encoded(part)] for key, part in value.items()]}
+
+
+def written(value: Any) -> bytes:
+    """A value as the text of a message; of one with too many parts only how many bytes these have."""
+    data = json.dumps(encode(value)).encode()
+    return json.dumps(encode(too_large(len(data)))).encode() if _many(data) else data
+
+
+def too_large(size: int) -> Other:
+    """What stands for a result that no message takes."""
+    return Other(f"what it returned is too large: {size:,} bytes")
+
+
+def read(data: bytes | bytearray) -> Any:
+    """Back from the text of a message. Raises ValueError or RecursionError for what ``written`` does not write."""
+    if _many(data):
+        raise ValueError("too many parts")
+    return decode(json.loads(data))
+
+
+def _many(data: bytes | bytearray) -> bool:
+    return data.count(b",") + data.count(b"[") + data.count(b"{") > PARTS
 
 
 def decode(data: Any) -> Any:

@@ -1,5 +1,6 @@
 """Lecture 12: what key_order is checked by."""
 
+import random
 from collections.abc import Iterable
 
 import torch
@@ -19,6 +20,13 @@ def cases() -> Iterable[Case]:
     yield Case("int64: nothing is rounded", (torch.arange(20)[None] + 2**60,))
     yield Case("three rows, 43 keys", (torch.arange(1.0, 130.0).reshape(3, 43),))
     yield Case("two rows, 64 keys", (torch.arange(128.0).reshape(2, 64),))
+
+
+def drawn(draw: random.Random) -> Iterable[Case]:
+    """Cases that no copy of the course holds: for grading."""
+    torch.manual_seed(draw.randrange(2**62))
+    for _ in range(8):
+        yield Case("any number of keys", (torch.randn(draw.randint(1, 4), draw.randint(1, 150)),))
 
 
 def expected(vt: torch.Tensor) -> torch.Tensor:

@@ -25,14 +25,14 @@ def cases() -> Iterable[Case]:
     yield Case("two ranks, six heads, three KV heads", (2, *tensors(4, 4, 6, 3)))
 
 
-def expected(ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[str, Any]:
-    """Head after head, in float64."""
+def expected(ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[str, Any, list[list[int]]]:
+    """Head after head, in float64; a rank attends with all tokens."""
     group = q.shape[0] // k.shape[0]
     o = []
     for head, mine in enumerate(q.double()):
         keys, values = (x[head // group].double() for x in (k, v))
         o.append(torch.softmax(mine @ keys.T / math.sqrt(q.shape[2]), 1) @ values)
-    return "", list(torch.stack(o).float().chunk(ranks, dim=1))
+    return "", list(torch.stack(o).float().chunk(ranks, dim=1)), [[q.shape[1]]] * ranks
 
 
 def _ulysses(rank, ranks, q, k, v, attend, bug):
@@ -62,6 +62,13 @@ def _ulysses(rank, ranks, q, k, v, attend, bug):
     return torch.cat(got, dim=0)
 
 
+def _gathered(rank, ranks, q, k, v, attend):
+    keys = yield ("exchange", [k] * ranks)
+    values = yield ("exchange", [v] * ranks)
+    o, _ = attend(q, torch.cat(keys, dim=1), torch.cat(values, dim=1))
+    return o
+
+
 WRONG = variants(
     _ulysses,
     {
@@ -75,4 +82,6 @@ WRONG = variants(
         "if each rank gets the heads of another one: the r-th part goes to rank r": "reversed",
         "if all of o is sent to everyone: each rank wants the rows of its tokens": "gather",
     },
-)
+) | {
+    "if every rank gets all heads of K and V: these are its tokens with everybody's keys, and no head has moved for them": _gathered
+}

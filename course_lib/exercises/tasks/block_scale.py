@@ -37,6 +37,7 @@ EXERCISE = Exercise(
     stub=STUB,
     parts=("integers", "scales"),
     remark=remark,
+    answers=("course_lib.model.quantize.quantise",),
     hints=(
         "First the scales alone: x.split(block) gives the blocks, also the shorter last one. What is the largest |x| of each?",
         "torch.where, or an `if`, gives a block of zeros the scale 1. Then each row needs the scale of its block: that is row i's number "

@@ -59,7 +59,11 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     run=run,
-    answers=("course_lib.model.quantize.rotate", "course_lib.model.quantize.hadamard"),
+    answers=(
+        "course_lib.model.quantize.rotate",
+        "course_lib.model.quantize.hadamard",
+        "course_lib.model.quantize.butterflies",
+    ),
     hints=(
         "Write one stage first, for numbers `half` apart: `x.unflatten(1, (-1, 2, half))` has the a's at [:, :, 0] and the b's at "
         "[:, :, 1].",

@@ -25,6 +25,7 @@ EXERCISE = Exercise(
     minutes=10,
     asked=ASKED,
     stub=STUB,
+    answers=("course_lib.model.registers.plan",),
     hints=(
         "Count in registers per thread of a warpgroup: the SM has 512 of them. How many do consumers + 1 warpgroups own together "
         "after the start?",

@@ -116,6 +116,7 @@ EXERCISE = Exercise(
     run=run,
     remark=remark,
     parts=("never loaded, nor stored to", "C", "bytes moved"),
+    answers=("course_lib.algorithms.matmul.tiled_matmul",),
     hints=(
         "Two loops, no third: with a strip [bm, k] of A and a strip [k, bn] of B in SRAM, a tile of C is one matmul.",
         "The outer loop walks the strips of A, range(0, m, bm), and loads each before the inner loop over the strips of B begins.",

@@ -26,13 +26,22 @@ def ulysses_rank(rank: int, ranks: int, q, k, v, attend):
 '''
 
 
-def run(function: Callable[..., Any], case: Case) -> tuple[str, Any]:
-    """What went wrong with the messages, and o by rank."""
+def run(function: Callable[..., Any], case: Case) -> tuple[str, Any, list[list[int]]]:
+    """What went wrong with the messages, o by rank, and of how many tokens the queries were with which each rank has attended."""
     count, *whole = case.args
     parts = [[x.clone() for x in y.chunk(count, dim=1)] for y in whole]
-    group = ranks.Ranks(lambda rank: function(rank, count, *(x[rank] for x in parts), ranks.attend), count)
+    tokens: list[set[int]] = [set() for _ in range(count)]
+
+    def rank_code(rank: int) -> Any:
+        def attend(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
+            tokens[rank].add(int(q.shape[-2]))
+            return ranks.attend(q, k, v, causal)
+
+        return function(rank, count, *(x[rank] for x in parts), attend)
+
+    group = ranks.Ranks(rank_code, count)
     found = group.results()
-    return group.trouble, found
+    return group.trouble, found, [sorted(x) for x in tokens]
 
 
 EXERCISE = Exercise(
@@ -45,7 +54,7 @@ EXERCISE = Exercise(
     stub=STUB,
     run=run,
     tolerance=1e-4,
-    parts=("trouble with messages", "o of each rank"),
+    parts=("trouble with messages", "o of each rank", "tokens of the queries that each rank attends with"),
     arguments=("ranks", "q of all tokens", "k", "v"),
     hints=(
         "Rank r gets the r-th part of the heads: chunk along the heads, exchange, and put together along the tokens.",

@@ -1,0 +1,77 @@
+"""What a kernel of a student's may name, and what its loads and atomic operations are held to."""
+
+import pytest
+import torch
+
+from course_lib import runtime
+from course_lib.exercises import accesses, plain_kernels
+from course_lib.kernels import tl, triton
+
+pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
+BORROWED = [
+    "from course_lib.kernels.matmul import _matmul_kernel as other",
+    "from course_lib.kernels.portable.rows import _rows as other",
+    "import course_lib.kernels.matmul as other",
+    "from course_lib.kernels.launching import torch as other",
+    "from course_lib.kernels import runtime as other",
+    "import torch as other",
+    "import numpy as other",
+    "from triton.language import core as other",
+    "from triton.language.core import builtins as other",
+]
+OWN = [
+    "import triton.language as tl",
+    "from triton.language import exp as other",
+    "from triton.language.extra import libdevice as other",
+    "from course_lib.kernels import LOG2E as other",
+    "from math import pi as other",
+    "import numpy as np",
+]
+
+
+def kept(line: str) -> bool:
+    text, _ = plain_kernels.plain(f"{line}\n@triton.jit\ndef kernel(x_ptr):\n    tl.store(x_ptr, other)\n")
+    return "def kernel" in text
+
+
+@pytest.mark.parametrize("line", BORROWED)
+def test_a_kernel_borrows_nothing_of_the_library_nor_of_python(line) -> None:
+    assert not kept(line)
+
+
+@pytest.mark.parametrize("line", OWN)
+def test_a_kernel_has_tritons_functions_and_constants(line) -> None:
+    assert kept(line)
+
+
+@triton.jit
+def add(x_ptr, n: tl.constexpr, at: tl.constexpr):
+    tl.atomic_add(x_ptr + at + tl.arange(0, n), tl.zeros([n], tl.float32))
+
+
+@triton.jit
+def swap(x_ptr, n: tl.constexpr, at: tl.constexpr):
+    tl.atomic_cas(x_ptr.to(tl.pointer_type(tl.int32)) + at, 0, 0)
+
+
+@pytest.mark.parametrize("kernel", [add, swap])
+def test_atomic_operations_stay_within_the_tensors(kernel) -> None:
+    x = torch.zeros(32)
+    with accesses.watched_memory():
+        kernel[(1,)](x, 16, 16)
+        for at in (-1, 32):
+            with pytest.raises(triton.runtime.errors.InterpreterError, match="beside all tensors"):
+                kernel[(1,)](x, 16, at)
+
+
+def test_what_an_atomic_operation_gives_back_is_loaded() -> None:
+    x = torch.zeros(32)
+    with accesses.loaded() as numbers:
+        add[(1,)](x, 16, 0)
+        swap[(1,)](x, 16, 0)
+    assert numbers == {"x_ptr": 17}
+    with (
+        accesses.loads_of_at_most(8, "eight"),
+        pytest.raises(triton.runtime.errors.InterpreterError, match="block by block"),
+    ):
+        add[(1,)](x, 16, 0)
