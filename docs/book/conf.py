@@ -3,16 +3,10 @@
 project = "FlashAttention, from [3, 2, 5, 1] to Hopper"
 author = project_copyright = "The FlashAttention course authors"
 extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
-exclude_patterns = ["download"]
 templates_path = ["templates"]
 
 nb_execution_mode = "off"
-nb_merge_streams = True
-nb_code_prompt_show = "Show the code"
-nb_code_prompt_hide = "Hide the code"
 myst_enable_extensions = ["dollarmath", "deflist"]
-myst_heading_anchors = 3
-myst_dmath_double_inline = True
 myst_html_meta = {
     "description": "Attention kernels from softmax by hand to Hopper, every byte counted in front of you."
 }
@@ -29,9 +23,7 @@ html_css_files = ["fonts.css", "clickable.css", "book.css"]
 html_js_files = ["book.js"]
 html_favicon = "static/favicon.svg"
 html_copy_source = False
-html_show_sphinx = False
 html_use_index = False
-html_domain_indices = False
 html_theme_options = {
     "use_download_button": False,
     "article_footer_items": ["take-it"],

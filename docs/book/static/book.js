@@ -2,7 +2,7 @@
 DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = location.protocol !== "file:";
 
 document.addEventListener("DOMContentLoaded", () => {
-  // "Search Ctrl+K", "Show the code": a label of other words would hide these from a screen reader.
+  // "Search Ctrl+K", "Show code cell source": a label of other words would hide these from a screen reader.
   for (const named of document.querySelectorAll(".search-button-field, summary")) named.removeAttribute("aria-label");
 });
 
