@@ -1,0 +1,96 @@
+import math
+
+import torch
+
+from course_lib.kernels import triton
+
+
+def right_with_named_strides(kernel, q, k, v, causal, shared_bytes):
+    parts = [x.contiguous() if x.stride(3) > 1 else x for x in (q, k, v)]
+    q, k, v = parts
+    b, m, h, d = q.shape
+    _, n, g, _ = k.shape
+    o = torch.zeros(q.shape).to(q)
+    width = max(16, triton.next_power_of_2(d))
+    stages = 1
+    while stages < 4 and (32 + (stages + 1) * 32) * width * q.dtype.itemsize <= shared_bytes:
+        stages += 1
+    where = ()
+    for x in (q, k, v, o):
+        batch, row, head, _ = x.stride()
+        where += (batch, row, head)
+    sizes = {"D": width, "BLOCK_M": 32, "BLOCK_N": 16}
+    grid = (triton.cdiv(m, 32), b * h)
+    kernel[grid](
+        q, k, v, o, h, h // g, m, n, d, 1 / math.sqrt(d), *where, CAUSAL=causal, **sizes, num_stages=stages, num_warps=4
+    )
+    return o
+
+
+def right_all_at_the_end(kernel, q, k, v, causal, shared_bytes):
+    if {x.stride(3) for x in (q, k, v)} != {1}:
+        return right_all_at_the_end(
+            kernel, *(x.clone(memory_format=torch.contiguous_format) for x in (q, k, v)), causal, shared_bytes
+        )
+    heads, d = q.size(2), q.size(3)
+    D = 16 if d < 16 else 2 ** math.ceil(math.log2(d))
+    tile = D * q.element_size() * 32
+    o = q.new_full(q.shape, 0)
+    kernel[((q.size(1) + 31) // 32, q.size(0) * heads)](
+        q, k, v, o, heads, heads // k.size(2), q.size(1), k.size(1), d, d**-0.5,
+        q.stride(0), q.stride(1), q.stride(2), k.stride(0), k.stride(1), k.stride(2),
+        v.stride(0), v.stride(1), v.stride(2), o.stride(0), o.stride(1), o.stride(2),
+        causal, D, 32, 16, num_warps=4, num_stages=sorted((1, shared_bytes // tile - 1, 4))[1],
+    )  # fmt: skip
+    return o
+
+
+def _launch(kernel, q, k, v, causal, shared_bytes, heads_first=False, grid=None, stages=None):
+    b, m, h, d = q.shape
+    D = max(16, triton.next_power_of_2(d))
+    o = torch.empty(q.shape, dtype=q.dtype)
+    places = [s for x in (q, k, v, o) for s in x.stride()[:3]]
+    stages = stages or min(4, max(1, shared_bytes // (32 * D * q.element_size()) - 1))
+    kernel[grid or (triton.cdiv(m, 32), b * h)](
+        q, k, v, o, h, h // k.shape[2], m, k.shape[1], d, d**-0.5, *places,
+        CAUSAL=causal, D=D, BLOCK_M=32, BLOCK_N=16, num_warps=4, num_stages=stages,
+    )  # fmt: skip
+    return o
+
+
+def wrong_forgets_the_last_stride(kernel, q, k, v, causal, shared_bytes):
+    """look at the last stride"""
+    return _launch(kernel, q, k, v, causal, shared_bytes)
+
+
+def wrong_one_launch_per_head(kernel, q, k, v, causal, shared_bytes):
+    q, k, v = (x.contiguous() for x in (q, k, v))
+    group = q.shape[2] // k.shape[2]
+    heads = [
+        _launch(
+            kernel, *(x[:, :, j : j + 1] for x, j in ((q, i), (k, i // group), (v, i // group))), causal, shared_bytes
+        )
+        for i in range(q.shape[2])
+    ]
+    return torch.cat(heads, 2)
+
+
+def wrong_four_stages(kernel, q, k, v, causal, shared_bytes):
+    """four stages"""
+    return _launch(kernel, *(x if x.stride(3) == 1 else x + 0 for x in (q, k, v)), causal, shared_bytes, stages=4)
+
+
+def wrong_batch_forgotten(kernel, q, k, v, causal, shared_bytes):
+    q, k, v = (x.contiguous() for x in (q, k, v))
+    return _launch(kernel, q, k, v, causal, shared_bytes, grid=(triton.cdiv(q.shape[1], 32), q.shape[2]))
+
+
+def wrong_no_kernel(kernel, q, k, v, causal, shared_bytes):
+    group = q.shape[2] // k.shape[2]
+    x, y, z = q.transpose(1, 2), *(t.repeat_interleave(group, 2).transpose(1, 2) for t in (k, v))
+    return torch.nn.functional.scaled_dot_product_attention(x, y, z, is_causal=causal).transpose(1, 2)
+
+
+def wrong_all_contiguous(kernel, q, k, v, causal, shared_bytes):
+    """so that nobody has to"""
+    return _launch(kernel, *(x.contiguous() for x in (q, k, v)), causal, shared_bytes)
