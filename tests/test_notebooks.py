@@ -7,7 +7,7 @@ import pytest
 from nbclient import NotebookClient
 
 from course_lib.exercises import cells as exercise_cells
-from course_lib.publish import course_map, form, notebooks
+from course_lib.publish import form, notebooks
 
 LECTURES = notebooks.lectures()
 
@@ -25,11 +25,9 @@ def path(request):
     return request.param
 
 
-def test_numbers_have_no_gap_but_for_the_lectures_to_come() -> None:
+def test_numbers_have_no_gap() -> None:
     numbers = [int(path.stem[:2]) for path in LECTURES]
-    assert sorted([*numbers, *course_map.TO_COME]) == list(range(len(numbers) + len(course_map.TO_COME))), (
-        "give a lecture the next free number, or its place in course_map.TO_COME"
-    )
+    assert numbers == list(range(len(numbers))), "give a lecture the next free number"
 
 
 def test_a_lecture_is_found_by_its_number_and_by_nothing_else() -> None:

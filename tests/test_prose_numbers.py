@@ -18,6 +18,8 @@ from prose_numbers import Hit, Page, clean, kind
 from course_lib import data
 from course_lib.figures import (
     backward,
+    capstone,
+    capstone_steps,
     climb,
     climb_records,
     decoding,
@@ -29,7 +31,7 @@ from course_lib.figures import (
     softmax_pictures,
     stack,
 )
-from course_lib.model import cost, pipeline, ring_timeline, roofline
+from course_lib.model import cost, pipeline, ring_timeline, roofline, training_step
 from course_lib.model import parallel as count
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -109,6 +111,7 @@ SCOPE = {
     "idle": idle, "backward": backward, "decoding": decoding, "loops": loop_orders, "passes": softmax_pictures,
     "matmuls": matmul_pictures, "formats": formats, "eight": low_precision, "climb": climb_records, "tiles": climb.tiles,
     "stack": stack, "count": count, "many_gpus": many_gpus, "ring_timeline": ring_timeline,
+    "capstone": capstone, "gpt_steps": capstone_steps, "training_step": training_step,
 }  # fmt: skip
 
 

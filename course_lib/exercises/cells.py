@@ -9,7 +9,7 @@ from typing import Any
 
 import nbformat
 
-from course_lib.exercises import exercises
+from course_lib.exercises import deliverables, exercises
 from course_lib.exercises.base import Exercise
 from course_lib.files import write_atomically
 from course_lib.publish import notebooks
@@ -30,7 +30,12 @@ def lecture_exercises(lecture: str) -> list[Exercise]:
 
 
 def cells(lecture: str, page: str = "") -> list[Any]:
-    """The cells of a lecture's exercises; none if it has none. ``page``: the lecture's own code, whose imports are not repeated."""
+    """The cells of a lecture's exercises, or deliverables; none if it has none.
+
+    ``page``: the lecture's own code, whose imports are not repeated.
+    """
+    if lecture == deliverables.LECTURE:
+        return [_cell(*cell) for cell in deliverables.cells()]
     mine = lecture_exercises(lecture)
     if not mine:
         return []

@@ -4,6 +4,15 @@ A subject is a module. It reads its records as typed rows (``records.rows``) and
 stands with the figure; it names axes and marks, without digits and without what comes out: a screen reader meets it before the answer.
 """
 
+from course_lib.figures.capstone import laptop_curve, loss_curves, written
+from course_lib.figures.capstone_steps import (
+    amdahl,
+    characters_per_second,
+    eight_widths,
+    nine_percent,
+    over_context,
+    step_bars,
+)
 from course_lib.figures.first_pictures import programs_on_sms, sharpen, warehouse
 from course_lib.figures.formats import (
     by_format,
@@ -46,6 +55,7 @@ from course_lib.figures.softmax_pictures import first_grid, moving_ruler, saved_
 from course_lib.figures.wrong_kernel import growth, lite_errors, stacked_weights, usual_test
 
 __all__ = [
+    "amdahl",
     "attention_roofline",
     "blocks_hide",
     "blocks_that_fit",
@@ -54,8 +64,10 @@ __all__ = [
     "bytes_by_level",
     "bytes_moved",
     "caught",
+    "characters_per_second",
     "clocks",
     "draws",
+    "eight_widths",
     "error_is_0_002",
     "error_over_time",
     "errors_by_length",
@@ -68,17 +80,21 @@ __all__ = [
     "heads_time",
     "hiding",
     "idle_sms",
+    "laptop_curve",
     "largest_steps",
     "launches",
     "lite_and_online",
     "lite_errors",
     "load_widths",
     "loop_walk",
+    "loss_curves",
     "matmul_speed",
     "moving_ruler",
+    "nine_percent",
     "number_lines",
     "one_head_speed",
     "orders_counted",
+    "over_context",
     "pair_cycles",
     "pipelining",
     "program_order",
@@ -103,6 +119,7 @@ __all__ = [
     "stacked_weights",
     "stage_errors",
     "standard_kernels",
+    "step_bars",
     "striped_gain",
     "tile_homes",
     "tile_on_roofline",
@@ -111,5 +128,6 @@ __all__ = [
     "ulysses_volume",
     "usual_test",
     "warehouse",
+    "written",
     "zigzag_is_balanced",
 ]

@@ -22,16 +22,16 @@ PARTS = {  # part -> number of its first lecture
     "V  Beyond one GPU": 13,
     "Appendices": 15,
 }
-TO_COME = {14: "A GPT of your own"}
 _COLOURS = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE, style.RED, style.GREY)
 _LEFT, _WIDE, _STEP, _TALL, _ROW = 3.1, 3.6, 3.95, 0.95, 1.25
 
 
-def parts() -> dict[str, list[tuple[str, str, int | None]]]:
-    """part -> (number, title, minutes of self-study) of its lectures in reading order; None: a lecture to come."""
-    lectures: dict[int, tuple[str, str, int | None]] = {n: (f"{n:02}", title, None) for n, title in TO_COME.items()}
-    for about in map(notebooks.about, notebooks.lectures()):
-        lectures[int(about["number"])] = (about["number"], about["title"], about["study"])
+def parts() -> dict[str, list[tuple[str, str, int]]]:
+    """part -> (number, title, minutes of self-study) of its lectures in reading order."""
+    lectures = {
+        int(about["number"]): (about["number"], about["title"], about["study"])
+        for about in map(notebooks.about, notebooks.lectures())
+    }
     ends = [*list(PARTS.values())[1:], 100]
     return {
         part: [lectures[n] for n in sorted(lectures) if first <= n < end]
@@ -40,24 +40,21 @@ def parts() -> dict[str, list[tuple[str, str, int | None]]]:
 
 
 def draw(ax: Axes) -> Axes:
-    """The course on one page: a row for each part, a dashed box for a lecture to come."""
+    """The course on one page: a row for each part."""
     rows = parts()
     for row, (part, lectures) in enumerate(rows.items()):
         y, colour = -row * _ROW, _COLOURS[row]
         ax.text(0, y + _TALL / 2, part, fontsize=12, fontweight="bold", color=colour, va="center")
         for col, (number, title, minutes) in enumerate(lectures):
-            x, there = _LEFT + col * _STEP, minutes is not None
-            box = FancyBboxPatch(
-                (x, y), _WIDE, _TALL, boxstyle="round,pad=0.03", facecolor="white", edgecolor="#aaaaaa"
+            x = _LEFT + col * _STEP
+            ax.add_patch(
+                FancyBboxPatch(
+                    (x, y), _WIDE, _TALL, boxstyle="round,pad=0.03", fc="white", edgecolor=colour, linewidth=2.3
+                )
             )
-            box.set(edgecolor=colour, linewidth=2.3) if there else box.set(linestyle="--", linewidth=1.3)
-            ax.add_patch(box)
-            ink, when = ("black", f"{minutes} min") if there else ("#777777", "to come")
-            ax.text(
-                x + 0.1, y + 0.68, number, fontsize=13.5, fontweight="bold", color=colour if there else ink, va="center"
-            )
-            ax.text(x + _WIDE - 0.1, y + 0.68, when, fontsize=10, color="#555555", ha="right", va="center")
-            ax.text(x + 0.1, y + 0.27, title, fontsize=10.2, color=ink, va="center")
+            ax.text(x + 0.1, y + 0.68, number, fontsize=13.5, fontweight="bold", color=colour, va="center")
+            ax.text(x + _WIDE - 0.1, y + 0.68, f"{minutes} min", fontsize=10, color="#555555", ha="right", va="center")
+            ax.text(x + 0.1, y + 0.27, title, fontsize=10.2, color="black", va="center")
     widest = max(map(len, rows.values()))
     ax.set(xlim=(-0.1, _LEFT + widest * _STEP), ylim=(-_ROW * (len(rows) - 1) - 0.2, _TALL + 0.2))
     ax.axis("off")

@@ -1,0 +1,221 @@
+"""What the deliverables of lecture 14 are checked by. Each check returns what it found, in words, or raises Refused."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from course_lib import gpt, runtime
+from course_lib.instruments.peers import plain_attention
+from course_lib.model import training_step
+
+SEEDS, LEAST_STEPS, LAST = 3, 30, 10  # runs of each attention, steps of each, and those at the end whose mean counts
+CLOSE = 1e-4  # nats, between two attentions in float32 over three steps
+PROMPT = "\n\nACT I.\n\nSCENE I. "
+
+
+class Refused(Exception):  # noqa: N818
+    """Work that is not accepted yet; ``found``: what holds already."""
+
+    def __init__(self, words: str, found: Sequence[str] = ()) -> None:
+        super().__init__(words)
+        self.found = list(found)
+
+
+def swapped(attend: Callable[..., torch.Tensor]) -> list[str]:
+    """A causal attention: against float64, in the future, by its gradients, and in a model that trains three steps."""
+    q, k, v = (torch.randn(2, 2, 37, 16, generator=_random(i), dtype=torch.float64) for i in range(3))
+    leaves = [x.float().to(runtime.device()).requires_grad_() for x in (q, k, v)]
+    o = attend(*leaves)
+    if not isinstance(o, torch.Tensor) or o.shape != q.shape:
+        raise Refused(f"it returns {getattr(o, 'shape', type(o).__name__)}; right is {list(q.shape)}")
+    later = [x.detach().clone() for x in leaves]
+    for x in later:
+        x[:, :, 20:] = 9.0
+    if not torch.allclose(attend(*later)[:, :, :20], o[:, :, :20], atol=1e-4):
+        raise Refused("what comes later changes what was before: the causal mask is missing, or one key too wide")
+    exact = [x.requires_grad_() for x in (q, k, v)]
+    right = plain_attention(exact[0], exact[1], exact[2], causal=True)
+    if not _near(o, right):
+        raise Refused("its results differ from causal attention in float64", ["it does not look ahead"])
+    found = ["it does not look ahead", "it is causal attention, against float64"]
+    if not o.requires_grad:
+        raise Refused("it has no gradients: wrap it as own_kernel.with_gradients does", found)
+    weights = torch.randn(q.shape, generator=_random(3), dtype=torch.float64)
+    mine = torch.autograd.grad(o, leaves, weights.float().to(o.device))
+    for name, a, b in zip("qkv", mine, torch.autograd.grad(right, exact, weights), strict=True):
+        if not _near(a, b):
+            raise Refused(f"the gradient of {name} is not that of causal attention", found)
+    text, both = gpt.load_text(), []
+    for each in (attend, gpt.ATTENTIONS["SDPA"]):
+        torch.manual_seed(0)
+        sizes: dict[str, Any] = gpt.LAPTOP | {"n_layer": 2}
+        model = gpt.GPT(each, vocab_size=len(text.letters), **sizes).to(runtime.device())
+        both.append(gpt.fit(model, text.train, steps=3, batch=1, length=24, lr=3e-3).losses)
+    apart = max(abs(a - b) for a, b in zip(*both, strict=True))
+    found.append("its gradients are those of float64")
+    if not apart < CLOSE:
+        raise Refused(
+            f"after three steps the losses are {apart:.1e} nats apart; rounding alone gives less than {CLOSE:g}", found
+        )
+    return [*found, f"three training steps: at most {apart:.0e} nats from SDPA"]
+
+
+def judged(runs: Mapping[str, Sequence[Sequence[float]]]) -> list[str]:
+    """Losses of two attentions with the same seeds: are they what they should be, and which gap is the larger?"""
+    if not isinstance(runs, Mapping) or len(runs) != 2:
+        raise Refused("hand in a dictionary of two attentions, each with a list of losses for each seed")
+    (one, a), (other, b) = ((name, [[float(x) for x in run] for run in each]) for name, each in runs.items())
+    if min(len(a), len(b)) < SEEDS or len(a) != len(b):
+        raise Refused(f"{one} has {len(a)} seeds and {other} has {len(b)}; train {SEEDS} or more, the same for both")
+    lengths = {len(run) for run in a + b}
+    if len(lengths) != 1 or min(lengths) < LEAST_STEPS:
+        raise Refused(f"runs of {sorted(lengths)} steps; give all the same number, {LEAST_STEPS} or more")
+    guess = math.log(len(gpt.load_text().letters))
+    if any(abs(run[0] - guess) > 0.3 for run in a + b):
+        raise Refused(
+            f"a run begins far from {guess:.2f}, the loss of guessing: hand in all losses, from a fresh model"
+        )
+    found = [f"{len(a)} seeds of each, {lengths.pop()} steps"]
+    if any(abs(x[0] - y[0]) > 1e-3 for x, y in zip(a, b, strict=True)):
+        raise Refused(
+            "with one seed the two attentions begin with different losses: not the same start, or not the same batches",
+            found,
+        )
+    if a == b:
+        raise Refused("both attentions have the same losses to the last bit: are these two attentions?", found)
+    ends = [[sum(run[-LAST:]) / LAST for run in each] for each in (a, b)]
+    if len(set(ends[0])) < len(ends[0]):
+        raise Refused(
+            "two seeds have the same losses: set the seed before the model is made, and pass it to fit", found
+        )
+    gap = max(abs(x - y) for x, y in zip(*ends, strict=True))
+    spread = max(max(each) - min(each) for each in ends)
+    if gap >= spread:
+        raise Refused(
+            f"the attentions end {gap:.2g} nats apart and the seeds {spread:.2g}: look for a bug, then train again",
+            found,
+        )
+    return [*found, f"mean of the last {LAST} losses: attentions at most {gap:.1g} nats apart, seeds {spread:.1g}"]
+
+
+def counted(functions: tuple[Callable[..., float], Callable[..., float]]) -> list[str]:
+    """Amdahl's bound and the crossing, on cases that tell the usual mistakes apart."""
+    if not isinstance(functions, tuple) or len(functions) != 2:
+        raise Refused("hand in both functions: (gain, crossing)")
+    gain, crossing = functions
+    for step, attention, faster in ((2.0, 1.0, 2.0), (0.03, 0.006, 1.5), (1.0, 0.0, 8.0), (1.0, 1.0, 3.0)):
+        right, found = training_step.gain(attention / step, faster), gain(step, attention, faster)
+        if not _equal(found, right):
+            hint = ": all of the step became faster" if _equal(found, faster) else ""
+            raise Refused(f"gain({step}, {attention}, {faster}) is {found}; right is {right:.4g}{hint}")
+    done = ["gain is Amdahl's"]
+    for width, mlp, causal in ((384, 8, True), (1024, 8, False), (64, 12, True), (4096, 12, False)):
+        right, found = (4 + mlp) * width * (1 if causal else 0.5), crossing(width, mlp, causal)
+        if not _equal(found, right):
+            known = {
+                2 * right: ": that is twice as much; under a mask half of the pairs are left, without one all",
+                right / 2: ": that is half; under a mask half of the pairs are left, without one all",
+                right * mlp / (4 + mlp): ": the 4 · width² around attention are missing",
+            }
+            hint = next((words for value, words in known.items() if _equal(found, value)), "")
+            raise Refused(f"crossing({width}, {mlp}, {causal}) is {found}; right is {right:,.0f}{hint}", done)
+    return [*done, "crossing is where both take as many operations"]
+
+
+def cached(step: Callable[..., Any]) -> list[str]:
+    """One layer, character by character, against causal attention over all of them, in float64."""
+    q, k, v = (torch.randn(2, 3, 12, 8, generator=_random(i), dtype=torch.float64) for i in range(3))
+
+    def turn(x: torch.Tensor, position: int) -> torch.Tensor:
+        return gpt.model.rotated(x, gpt.model.angles(position, 1, x.shape[-1], x))
+
+    def together(at: Callable[[int], int], keys: Callable[[int], slice], turned: bool = True) -> torch.Tensor:
+        """All characters as a function that counts positions by ``at``, sees ``keys``, and turns what it keeps or not."""
+        a = torch.cat([turn(q[:, :, i : i + 1], at(i)) for i in range(12)], dim=2)
+        b = torch.cat([turn(k[:, :, i : i + 1], at(i)) for i in range(12)], dim=2) if turned else k
+        rows = [plain_attention(a[:, :, i : i + 1], b[:, :, keys(i)], v[:, :, keys(i)]) for i in range(12)]
+        return torch.cat(rows, dim=2)
+
+    kept: tuple[Any, Any] = (None, None)
+    rows = []
+    for i in range(12):
+        now = slice(i, i + 1)
+        o, *kept = step(q[:, :, now], k[:, :, now], v[:, :, now], *kept, turn)  # type: ignore[assignment]
+        if o.shape != (2, 3, 1, 8):
+            raise Refused(f"o has shape {list(o.shape)}; right is [2, 3, 1, 8]")
+        if any(x.shape != (2, 3, i + 1, 8) for x in kept):
+            raise Refused(
+                f"after {i + 1} characters keys and values have shapes {[list(x.shape) for x in kept]}; right is [2, 3, {i + 1}, 8]"
+            )
+        rows.append(o)
+    mine = torch.cat(rows, dim=2)
+    if torch.allclose(mine, together(lambda i: i, lambda i: slice(0, i + 1))):
+        return ["twelve characters one by one are causal attention over all, in float64"]
+    known = {
+        "each character counts as position 0: where it stands is how many are kept": together(
+            lambda i: 0, lambda i: slice(0, i + 1)
+        ),
+        "one query with is_causal=True sees key 0 alone: a newest character needs no mask": together(
+            lambda i: i, lambda i: slice(0, 1)
+        ),
+        "keys are kept as they were before they were turned": together(
+            lambda i: i, lambda i: slice(0, i + 1), turned=False
+        ),
+        "the new character does not see itself: keep it first, then attend": _without_itself(together, mine),
+    }
+    hint = next((f": {words}" for words, value in known.items() if torch.allclose(mine, value)), "")
+    raise Refused(f"character by character is not what causal attention gives{hint}")
+
+
+def talked(path: Path) -> list[str]:
+    """A checkpoint: better than pairs of letters on a play that it has not read, and the same text with a cache as without."""
+    state = gpt.load_checkpoint(Path(path))
+    names = ("vocab_size", "block_size", "n_layer", "n_head", "n_embd", "positions", "tied")
+    settings = state["settings"]
+    model = gpt.GPT(gpt.ATTENTIONS["SDPA"], **{name: settings[name] for name in names})
+    model.load_state_dict(state["model"])
+    text, length = gpt.load_text(), min(settings["length"], 256)
+    loss = gpt.evaluate(model, text.validation, batch=8, length=length, most=8)
+    pairs = bigram_loss(text.train, text.validation, len(text.letters))
+    found = [f"{len(state['run']['losses']):,} steps, {model.parameter_count:,} parameters"]
+    if loss >= pairs:
+        raise Refused(
+            f"on {', '.join(text.held_out)} its loss is {loss:.2f}; counting pairs of letters gives {pairs:.2f}: train longer",
+            found,
+        )
+    found.append(f"on {', '.join(text.held_out)} its loss is {loss:.2f}; counting pairs of letters gives {pairs:.2f}")
+    prompt = text.encode(PROMPT)[None]
+    said, again = (gpt.generate(model.double(), prompt, 60, cache=cache) for cache in ("plain", None))
+    if not torch.equal(said, again):
+        raise Refused("in float64 it writes another text with a cache than without", found)
+    talk = text.decode(gpt.generate(model.float(), prompt, 200, cache="plain", temperature=0.8))
+    return [*found, "the same text with a cache as without, in float64", f"it says: {' '.join(talk.split())}"]
+
+
+def bigram_loss(train: torch.Tensor, unread: torch.Tensor, letters: int) -> float:
+    """Nats per character of ``unread`` for who knows only how often each letter follows each in ``train``; each pair counts once more."""
+    pairs = torch.bincount(train[:-1] * letters + train[1:], minlength=letters**2).view(letters, letters).double() + 1
+    chances = pairs / pairs.sum(dim=1, keepdim=True)
+    return float(-chances[unread[:-1], unread[1:]].log().mean())
+
+
+def _without_itself(together: Callable[..., torch.Tensor], mine: torch.Tensor) -> torch.Tensor:
+    """Each character over those before it; the first, which has none, as it was given."""
+    found = together(lambda i: i, lambda i: slice(0, max(i, 1)))
+    found[:, :, 0] = mine[:, :, 0]
+    return found
+
+
+def _random(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _near(mine: torch.Tensor, right: torch.Tensor) -> bool:
+    return bool(torch.allclose(mine.detach().double().cpu(), right.detach().double().cpu(), atol=1e-4, rtol=1e-3))
+
+
+def _equal(found: Any, right: float) -> bool:
+    return isinstance(found, int | float) and math.isclose(found, right, rel_tol=1e-6)

@@ -1,0 +1,171 @@
+"""The deliverables of lecture 14: right work is accepted, each usual mistake is named, an answer needs two sentences and a number."""
+
+import math
+
+import pytest
+import torch
+
+from course_lib import gpt
+from course_lib.exercises import deliverable_checks, deliverables, own_kernel
+from course_lib.exercises.deliverables import deliver
+from course_lib.instruments.peers import plain_attention
+
+ANSWER = "The gap is 0.002 nats. It is smaller than that of seeds."
+SDPA = gpt.ATTENTIONS["SDPA"]
+
+
+def plain(q, k, v):
+    return plain_attention(q, k, v, causal=True)
+
+
+def test_three_dots_are_no_attempt_and_an_answer_has_two_sentences_and_a_number() -> None:
+    for answer in ("...", "…", " "):
+        assert deliver(3, None, answer).status == "not attempted"
+    assert "not attempted. Replace the three dots" in repr(deliver(1, None, "..."))
+    for answer, words in (
+        ("One sentence, 3.5 long.", "has 1 sentences; write 2"),
+        ("No number. At all.", "has no number"),
+        ("It is 3.5. It is not 4! Is it?", "has 3 sentences"),
+        (ANSWER, ""),
+    ):
+        assert words in deliverables.complaint(answer)
+    for number in (0, 6, True, "1"):
+        with pytest.raises(ValueError, match="pass 1 to 5"):
+            deliver(number, None, ANSWER)
+
+
+def test_the_page_has_a_cell_for_each_with_the_name_that_its_stub_defines() -> None:
+    cells = {name: source for _, name, source in deliverables.cells()}
+    assert len(deliverables.HANDED_IN) == len(deliverables.DELIVERABLES) == 5
+    for number in range(1, 6):
+        assert f"deliver({number}, " in cells[f"deliverable-{number}-code"]
+        assert "*Answer:*" in cells[f"deliverable-{number}"]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("attend", [SDPA, own_kernel.with_gradients(plain)], ids=["SDPA", "forward alone"])
+def test_an_attention_is_accepted(attend) -> None:
+    found = deliver(1, attend, ANSWER)
+    assert found.status == "accepted", found
+    assert "three training steps: at most" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("attend", "words"),
+    [
+        (plain_attention, "what comes later changes"),
+        (lambda q, k, v: plain(q, k, v)[:, :, :-1], "right is [2, 2, 37, 16]"),
+        (lambda q, k, v: plain(2 * q, k, v), "differ from causal attention"),
+        (lambda q, k, v: plain(q, k, v).detach(), "it has no gradients"),
+        (lambda q, k, v: plain(q.detach(), k, v) + 0 * q, "the gradient of q"),
+        (lambda q: q, "TypeError"),
+    ],
+)
+def test_an_attention_that_is_none_is_told_why(attend, words) -> None:
+    found = deliver(1, attend, ANSWER)
+    assert found.status == "not yet"
+    assert words in repr(found)
+
+
+def curves(seeds=(0, 1, 2), off=0.0, steps=30):
+    guess = math.log(83)
+    return [[guess - 0.05 * step - (0.01 * seed + off) * (step > 0) for step in range(steps)] for seed in seeds]
+
+
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        ({"SDPA": curves(), "mine": curves(off=0.002)}, ""),
+        ({"SDPA": curves(), "mine": curves(off=0.1)}, "look for a bug"),
+        ({"SDPA": curves(), "mine": curves()}, "the same losses to the last bit"),
+        ({"SDPA": curves((0, 0, 1)), "mine": curves((0, 0, 1), 0.002)}, "set the seed before the model is made"),
+        ({"SDPA": curves((0, 1)), "mine": curves((0, 1))}, "train 3 or more"),
+        ({"SDPA": curves(steps=9), "mine": curves(steps=9)}, "30 or more"),
+        ({"SDPA": [x[9:] for x in curves(steps=40)], "mine": curves(steps=31)}, "from a fresh model"),
+        ({"SDPA": curves(), "mine": [[x[0] + 0.01, *x[1:]] for x in curves(off=0.002)]}, "not the same batches"),
+        ([curves(), curves()], "a dictionary of two attentions"),
+    ],
+)
+def test_curves_are_judged_by_the_seeds(runs, words) -> None:
+    found = deliver(2, runs, ANSWER)
+    assert found.status == ("not yet" if words else "accepted")
+    assert words in repr(found)
+
+
+def gain(step, attention, faster):
+    return step / (step - attention + attention / faster)
+
+
+def crossing(width, mlp, causal):
+    return (4 + mlp) * width * (1 if causal else 0.5)
+
+
+@pytest.mark.parametrize(
+    ("functions", "words"),
+    [
+        ((gain, crossing), ""),
+        ((lambda s, a, f: f, crossing), "all of the step became faster"),
+        ((lambda s, a, f: s / (s - a), crossing), "gain(2.0, 1.0, 2.0) is 2.0"),
+        ((gain, lambda w, m, c: (4 + m) * w), "that is twice as much"),
+        ((gain, lambda w, m, c: (4 + m) * w / 2), "that is half"),
+        ((gain, lambda w, m, c: m * w * (1 if c else 0.5)), "around attention are missing"),
+        (gain, "both functions"),
+        ((gain, lambda w, m, c: None), "is None"),
+    ],
+)
+def test_functions_are_counted_after(functions, words) -> None:
+    found = deliver(3, functions, ANSWER)
+    assert found.status == ("not yet" if words else "accepted"), found
+    assert words in repr(found)
+
+
+def step_with(bug: str = ""):
+    def cached_step(q, k, v, keys, values, turn):
+        n = 0 if keys is None else keys.shape[2]
+        position = 0 if bug == "position" else n + (bug == "from 1")
+        q, new = turn(q, position), k if bug == "unturned" else turn(k, position)
+        old_keys, old_values = keys, values
+        keys = new if keys is None else torch.cat((keys, new), dim=2)
+        values = v if values is None else torch.cat((values, v), dim=2)
+        a, b = (old_keys, old_values) if bug == "late" and n else (keys, values)
+        o = torch.nn.functional.scaled_dot_product_attention(q, a, b, is_causal=bug == "causal")
+        return o, keys, (old_values if bug == "dropped" and n else values)
+
+    return cached_step
+
+
+@pytest.mark.parametrize(
+    ("bug", "words"),
+    [
+        ("", ""),
+        ("position", "counts as position 0"),
+        ("causal", "sees key 0 alone"),
+        ("unturned", "before they were turned"),
+        ("late", "does not see itself"),
+        ("dropped", "keys and values have shapes"),
+    ],
+)
+def test_a_cached_step_is_told_its_bug(bug, words) -> None:
+    found = deliver(4, step_with(bug), ANSWER)
+    assert found.status == ("not yet" if words else "accepted"), found
+    assert words in repr(found)
+
+
+def test_positions_may_begin_anywhere() -> None:
+    assert deliver(4, step_with("from 1"), ANSWER).status == "accepted"  # rotary: only distances count
+
+
+def test_a_model_has_to_know_more_than_pairs_of_letters(tmp_path, monkeypatch) -> None:
+    text, path = gpt.load_text(), tmp_path / "capstone.pt"
+    torch.manual_seed(0)
+    sizes = {"n_layer": 1, "n_head": 2, "n_embd": 32, "block_size": 32}
+    model = gpt.GPT(SDPA, vocab_size=len(text.letters), **sizes)
+    gpt.fit(model, text.train, steps=3, batch=2, length=32, lr=3e-3, checkpoint=path)
+    assert "counting pairs of letters gives 2." in repr(deliver(5, path, ANSWER))
+    monkeypatch.setattr(deliverable_checks, "bigram_loss", lambda *_: 9.0)
+    found = deliver(5, path, ANSWER)
+    assert found.status == "accepted", found
+    assert "it says: ACT I. SCENE I." in repr(found)
+    path.write_bytes(path.read_bytes()[:-10])
+    assert "CheckpointError" in repr(deliver(5, path, ANSWER))
+    assert "FileNotFoundError" in repr(deliver(5, tmp_path / "none.pt", ANSWER))
