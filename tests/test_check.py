@@ -90,7 +90,7 @@ NO_NAME = {  # each fails with other words or other numbers than the bug whose n
     "crossover": "def crossover(old, new):\n    return None if new[0] > 10**7 else 1",
     "nearest_number": "def nearest_number(x, mantissa, lowest):\n    return x if mantissa == 52 else x + 1.0",
     "causal_blocks": "def causal_blocks(q_start, k_start, block_m, block_n, n_q, n_k):\n    return 'masked'[n_q:]",
-    "exp2_scale": "def exp2_scale(s, d):\n    return torch.softmax(2 * s, 0), 0.0",
+    "exp2_scale": "def exp2_scale(s, d, slope):\n    return torch.softmax(2 * s, 0), 0.0",
     "fused_row": "def fused_row(q, k, v):\n    return k[len(k)]",
     "hadamard_rotation": "def hadamard_rotation(x, sign):\n    return x @ torch.ones(3)",
     "online_update": "def online_update(m, l, x):\n    return max(m, float(x.max())), l + float(torch.exp(x - x.max()).sum()) + 1.0",

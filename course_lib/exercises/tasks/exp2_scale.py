@@ -1,4 +1,4 @@
-"""Lecture 11: the weights of a row by powers of two, with one factor for the scale and log2 e."""
+"""Lecture 11: the weights of a row by powers of two, with a penalty by distance."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,16 +9,17 @@ from torch.overrides import TorchFunctionMode
 from course_lib.exercises.base import Case, Exercise
 
 ASKED = r"""
-Raw scores 0, 2, 4 with a head size of $d$ = 4: scaled by $1/\sqrt{d}$ they are 0, 1, 2, the weights 0.090, 0.245,
-0.665, and $L$ = 2.408. Compute that as a kernel does, with powers of two only: multiply each score by *one* factor
-that holds $1/\sqrt{d}$ and $\log_2 e$. `s`: the raw scores of one query, [N], float32, not scaled. `d`: the head size.
-Return the weights [N], which sum to 1, and $L = \ln \sum_j e^{s_j / \sqrt{d}}$, a float in natural units. `torch.exp2`,
-other powers of 2 and logarithms are allowed; `torch.exp`, `math.exp`, softmax and logsumexp are refused.
+Raw scores 0, 2, 4 with a head size of $d$ = 4: scaled by $1/\sqrt{d}$ they are 0, 1, 2. *ALiBi* takes off a penalty that grows with the
+distance: the query is the newest token, at the last key, so with a slope of 0.5 the keys lose 1, 0.5 and 0, and have $-1$, 0.5, 2. That
+gives the weights 0.039, 0.175, 0.786, and $L$ = 2.241. Compute it as a kernel does, with powers of two only, and one multiplication and
+one addition for each score. `s`: the raw scores of one query, [N], float32, neither scaled nor penalised. `d`: the head size. `slope`: 0
+or more. Return the weights [N], which sum to 1, and $L = \ln \sum_j e^{x_j}$ of the penalised scores $x_j$, a float in natural units.
+`torch.exp2`, other powers of 2 and logarithms are allowed; `torch.exp`, `math.exp`, softmax and logsumexp are refused.
 """
 
 STUB = '''
-def exp2_scale(s: torch.Tensor, d: int) -> tuple[torch.Tensor, float]:
-    """(weights [N], L) of raw scores s [N], float32, for head size d."""
+def exp2_scale(s: torch.Tensor, d: int, slope: float) -> tuple[torch.Tensor, float]:
+    """(weights [N], L) of raw scores s [N], float32, for head size d, with ALiBi's penalty of slope per token of distance."""
     ...
 '''
 
@@ -46,17 +47,18 @@ def run(function: Callable[..., Any], case: Case) -> Any:
 EXERCISE = Exercise(
     name="exp2_scale",
     lecture="11",
-    title="softmax by powers of two",
+    title="ALiBi by powers of two",
     level=2,
-    minutes=10,
+    minutes=12,
     asked=ASKED,
     stub=STUB,
     run=run,
     tolerance=1e-4,
     parts=("weights", "L"),
     hints=(
-        "e^x = 2^(x · log2 e). With y = s · factor the weights are 2^(y − m) / ℓ, where m is the maximum of y.",
-        "ℓ = Σ 2^(y − m) is the same number as with natural powers. Only m has changed its unit, by log2 e.",
-        "factor = math.log2(math.e) / math.sqrt(d). L = m · ln 2 + ln ℓ, or (m + log2 ℓ) · ln 2.",
+        "e^x = 2^(x · log2 e). What is x here, the whole exponent, and which parts of it come to be multiplied by what?",
+        "The score's factor holds 1/√d and log2 e; the penalty never met 1/√d. Key N − 1 is the query's own. With y the exponent of 2, the "
+        "weights are 2^(y − m) / ℓ, where m is the maximum of y.",
+        "ℓ = Σ 2^(y − m) is the same number as with natural powers, but m has changed its unit by log2 e. In which unit is L asked for?",
     ),
 )
