@@ -23,6 +23,39 @@ def test_one_warpgroup_without_overlap_takes_the_sum_of_its_parts() -> None:
         assert pipeline.idle_fraction(ahead) == pytest.approx(1 - 5 * (qk + pv) / ahead[-1].end)
 
 
+def ping_pong(blocks: int) -> list[tuple[int, str, int]]:
+    """P V of a block and Q Kᵀ of the next, then the other consumer."""
+    order = [(c, kind, j) for j in range(blocks + 1) for c in (1, 2) for kind, j in (("PV", j - 1), ("QK", j))]
+    return [work for work in order if 0 <= work[2] < blocks]
+
+
+def test_in_the_order_of_ping_pong_the_timeline_is_that_of_ping_pong() -> None:
+    for buffers, load, qk, soft, pv in ((2, 2.0, 1.0, 1.0, 1.0), (3, 0.5, 1.0, 3.0, 2.0)):
+        found = pipeline.in_order(ping_pong(6), 6, buffers, load, qk, soft, pv)
+        assert found == pipeline.simulate(6, 2, buffers, load, qk, soft, pv, "ping-pong")
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        (ping_pong(3)[:-1], "order has 11 matmuls; pass each of the 12 once"),
+        ([*ping_pong(3)[:-1], (1, "QK", 0)], "order has 12 matmuls; pass each of the 12 once"),
+        (ping_pong(3)[::-1], "order lets PV of block 2 of warpgroup 2 wait for a matmul that comes later"),
+        (
+            [(c, k, j) for k in ("QK", "PV") for j in range(3) for c in (1, 2)],
+            "order lets QK of block 2 of warpgroup 1 wait",
+        ),
+        (
+            [(c, k, j) for c in (1, 2) for j in range(3) for k in ("QK", "PV")],
+            "order lets QK of block 2 of warpgroup 1 wait",
+        ),
+    ],
+)
+def test_an_order_that_comes_to_no_end_is_refused(order, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        pipeline.in_order(order, 3, 2, 1.0, 1.0, 1.0, 1.0)
+
+
 TIME = st.sampled_from([0.5, 1.0, 2.0, 3.5])
 
 

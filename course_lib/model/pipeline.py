@@ -76,7 +76,44 @@ def simulate(
     checks.one_of("mode", mode, MODES)
     if buffers < 2 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
         raise ValueError(f"buffers is 1; pass at least 2: with {mode} two blocks are in use at a time")
-    return _run(_tasks(blocks, consumers, buffers, load, qk, softmax, pv, mode), exclusive=mode == "ping-pong")
+    tasks = _tasks(blocks, consumers, buffers, load, qk, softmax, pv, mode)
+    turns = sorted((t for t in tasks if t.kind in TENSOR), key=_turn)
+    return _run(tasks, turns if mode == "ping-pong" else None)
+
+
+def in_order(
+    order: Sequence[tuple[int, str, int]], blocks: int, buffers: int, load: float, qk: float, softmax: float, pv: float
+) -> list[Span]:
+    """The timeline of two consumers if the tensor cores serve one matmul at a time, in this order of (warpgroup, 'QK' or 'PV', block).
+
+    A consumer has registers for two blocks of scores: Q Kᵀ of block j needs P V of block j - 2 to be done. K and V of a block share one
+    of ``buffers``. Raises ValueError for an order that has not each matmul once, or in which one waits for a later one.
+    """
+    checks.whole("blocks", blocks, 1, MOST_WORK // 7)
+    checks.positive_int("buffers", buffers)
+    for name, time in (("load", load), ("qk", qk), ("softmax", softmax), ("pv", pv)):
+        checks.number(name, time, above=0)
+    work: dict[tuple[int, str, int], _Task] = {}
+    for block in range(blocks):
+        loaded = _Task(0, "load", block, load, [work[0, "load", block - 1]] if block else [])
+        if block >= buffers:
+            loaded.needs += [work[warpgroup, "PV", block - buffers] for warpgroup in (1, 2)]
+        work[0, "load", block] = loaded
+        for warpgroup in (1, 2):
+            scores = _Task(warpgroup, "QK", block, qk, [loaded])
+            weights = _Task(warpgroup, "softmax", block, softmax, [scores])
+            if block:
+                weights.needs.append(work[warpgroup, "softmax", block - 1])
+            if block > 1:
+                scores.needs.append(work[warpgroup, "PV", block - 2])
+            for task in (scores, weights, _Task(warpgroup, "PV", block, pv, [weights])):
+                work[warpgroup, task.kind, block] = task
+    wanted = {key for key in work if key[1] in TENSOR}
+    if len(order) != len(wanted) or set(order) != wanted:
+        raise ValueError(
+            f"order has {len(order)} matmuls; pass each of the {len(wanted)} once: (warpgroup 1 or 2, 'QK' or 'PV', block)"
+        )
+    return _run(list(work.values()), [work[key] for key in order])
 
 
 def _tasks(
@@ -111,18 +148,17 @@ def _tasks(
     return tasks
 
 
-def _run(tasks: list[_Task], exclusive: bool) -> list[Span]:
-    """Let time pass from event to event; work on the tensor cores shares them evenly, or takes them turn by turn."""
+def _run(tasks: list[_Task], turns: list[_Task] | None) -> list[Span]:
+    """Let time pass from event to event; work on the tensor cores shares them evenly, or takes them turn by turn, in this order."""
     now = 0.0
     waiting, running = list(tasks), list[_Task]()
-    turns = sorted((t for t in tasks if t.kind in TENSOR), key=_turn) if exclusive else []
     nothing = 1e-9 * min(t.left for t in tasks)  # what rounding may leave of a task that is done
     while waiting or running:
         busy = [t for t in running if t.kind in TENSOR]
         for task in list(waiting):
             if any(need.end is None for need in task.needs):
                 continue
-            if task.kind in TENSOR and exclusive:
+            if task.kind in TENSOR and turns is not None:
                 if busy or task is not turns[0]:
                     continue
                 turns.pop(0)
@@ -131,6 +167,11 @@ def _run(tasks: list[_Task], exclusive: bool) -> list[Span]:
             running.append(task)
             if task.kind in TENSOR:
                 busy.append(task)
+        if not running and turns:
+            stuck = turns[0]
+            raise ValueError(
+                f"order lets {stuck.kind} of block {stuck.block} of warpgroup {stuck.warpgroup} wait for a matmul that comes later"
+            )
         step = min(t.left * (len(busy) if t.kind in TENSOR else 1) for t in running)
         now += step
         for task in running:
