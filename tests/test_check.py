@@ -94,7 +94,7 @@ NO_NAME = {  # each fails with other words or other numbers than the bug whose n
     "fused_row": "def fused_row(q, k, v):\n    return k[len(k)]",
     "hadamard_rotation": "def hadamard_rotation(x, sign):\n    return x @ torch.ones(3)",
     "online_update": "def online_update(m, l, x):\n    return max(m, float(x.max())), l + float(torch.exp(x - x.max()).sum()) + 1.0",
-    "dv_kernel": "@triton.jit\ndef dv_kernel(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr):\n"
+    "dv_kernel": "@triton.jit\ndef dv_kernel(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):\n"
     "    tl.store(dv_ptr + 10**7 + tl.arange(0, BLOCK), 1.0)",
 }
 
