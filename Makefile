@@ -27,12 +27,11 @@ export JUPYTER_RUNTIME_DIR := $(KEPT)/jupyter/runtime
 export IPYTHONDIR := $(KEPT)/ipython
 export MPLCONFIGDIR := $(KEPT)/matplotlib
 endif
-# Byte code is kept, also where the surroundings forbid it: a test run starts some hundred processes.
-unexport PYTHONDONTWRITEBYTECODE
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
 # Three workers for two cores: one computes where another waits for a browser, a server or a time limit. Each on one thread: threads that
 # wait for one another on a busy machine made some cells twenty times slower.
-TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 3 --dist loadgroup -q
+WORKERS = 3
+TEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup -q
 NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=300 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
 
 .PHONY: help

@@ -68,6 +68,7 @@ def passing(exercise: Exercise, functions: dict[str, Any]) -> Iterator[list[str]
 
 def main() -> None:
     functions = shipped()
+    isolation.GIGABYTES = 1  # what takes more has taken the arguments for something else
     found = []
     for exercise in exercises().values():
         kind = {n: f for n, f in functions.items() if hasattr(f, "fn") == bool(exercise.compiles)}

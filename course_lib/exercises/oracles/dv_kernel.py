@@ -7,33 +7,35 @@ import torch
 
 from course_lib.exercises.base import Case
 from course_lib.exercises.oracles import variants
+from course_lib.exercises.tasks.dv_kernel import AS_ASKED
 from course_lib.kernels import tl, triton
 
 
 def with_lse(q: torch.Tensor, k: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    L = torch.logsumexp(q.double() @ k.double().T / q.shape[1] ** 0.5, dim=1).float()
-    return q, k, L, torch.randn(q.shape)
+    s = (q.double() @ k.double().T / q.shape[1] ** 0.5).masked_fill(_hidden(len(q)), -torch.inf)
+    return q, k, torch.logsumexp(s, dim=1).float(), torch.randn(q.shape)
+
+
+def _hidden(n: int) -> torch.Tensor:
+    return torch.ones(n, n, dtype=torch.bool).triu(1)
 
 
 def cases() -> Iterable[Case]:
     torch.manual_seed(0)
-    for words, n_q, n_k, d in (
-        ("one block of queries, one of keys", 16, 16, 32),
-        ("several blocks of keys", 16, 32, 16),
-        ("several blocks of queries", 32, 16, 16),
-        ("ragged keys", 16, 21, 16),
-        ("ragged queries", 21, 16, 16),
-        ("one query, one key", 1, 1, 16),
-        ("all ragged, D = 32", 40, 20, 32),
+    for words, n, d in (
+        ("one block", 16, 32),
+        ("three blocks", 48, 16),
+        ("ragged", 21, 16),
+        ("one token", 1, 16),
+        ("40 tokens, D = 32", 40, 32),
     ):
-        yield Case(words, with_lse(torch.randn(n_q, d), torch.randn(n_k, d)))
-    large = {"BLOCK": 64}
-    yield Case("BLOCK = 64", with_lse(torch.randn(100, 16), torch.randn(100, 16)), large)
-    yield Case("1,100 queries: more than fit in a block", with_lse(torch.randn(1100, 16), torch.randn(5, 16)), large)
-    yield Case("scores times ten", with_lse(10 * torch.randn(19, 16), torch.randn(9, 16)))
-    q = torch.randn(9, 16)
-    yield Case("the largest score is that of the last key", with_lse(q, torch.cat([torch.randn(18, 16), 6 * q[-1:]])))
-    q, k = torch.randn(19, 16), torch.randn(9, 16)
+        yield Case(words, with_lse(torch.randn(n, d), torch.randn(n, d)))
+    yield Case("BLOCK = 64", with_lse(torch.randn(300, 16), torch.randn(300, 16)), {"BLOCK": 64})
+    yield Case("scores times ten", with_lse(10 * torch.randn(19, 16), torch.randn(19, 16)))
+    q, k = torch.randn(19, 16), torch.randn(19, 16)
+    q[:, 0], k[-1, 0] = 4, 400
+    yield Case("a hidden score far above all others", with_lse(q, k))
+    q, k = torch.randn(19, 16), torch.randn(19, 16)
     q[:, 0], k[:, 0] = -20, 20
     yield Case("all scores far below 0", with_lse(q, k))
 
@@ -42,49 +44,62 @@ def drawn(draw: random.Random) -> Iterable[Case]:
     """Cases that no copy of the course holds: for grading."""
     torch.manual_seed(draw.randrange(2**62))
     for _ in range(5):
-        d, large = draw.choice((16, 32)), {"BLOCK": 64} if draw.random() < 0.3 else {}
-        yield Case(
-            "any sizes", with_lse(torch.randn(draw.randint(1, 40), d), torch.randn(draw.randint(1, 40), d)), large
-        )
+        n, d, large = draw.randint(1, 60), draw.choice((16, 32)), {"BLOCK": 64} if draw.random() < 0.3 else {}
+        yield Case("any sizes", with_lse(torch.randn(n, d), torch.randn(n, d)), large)
 
 
-def expected(q: torch.Tensor, k: torch.Tensor, L: torch.Tensor, do: torch.Tensor) -> torch.Tensor:
+def expected(q: torch.Tensor, k: torch.Tensor, L: torch.Tensor, do: torch.Tensor) -> tuple[torch.Tensor, str]:
     """PyTorch's own differentiation of the attention, in float64; it uses no L."""
     v = torch.zeros(k.shape, dtype=torch.float64, requires_grad=True)
-    o = torch.softmax(q.double() @ k.double().T / q.shape[1] ** 0.5, dim=1) @ v
-    return torch.autograd.grad(o, v, do.double())[0].float()
+    s = (q.double() @ k.double().T / q.shape[1] ** 0.5).masked_fill(_hidden(len(q)), -torch.inf)
+    return torch.autograd.grad(torch.softmax(s, dim=1) @ v, v, do.double())[0].float(), AS_ASKED
 
 
 @triton.jit
-def _blocks(
-    q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n_q, n_k, scale, D: tl.constexpr, BLOCK: tl.constexpr, BUG: tl.constexpr
-):
+def _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr, BUG: tl.constexpr):
     SIZE: tl.constexpr = 16 if BUG == "16" else BLOCK
-    keys = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
-    cols = tl.arange(0, D)
+    first = tl.program_id(0) * SIZE
+    keys, cols = first + tl.arange(0, SIZE), tl.arange(0, D)
     at_keys = keys[:, None] * D + cols[None, :]
-    rows_end = n_q + SIZE if BUG == "tail of the queries" else n_q
-    k = tl.load(k_ptr + at_keys, mask=keys[:, None] < n_k, other=0.0)
+    k = tl.load(k_ptr + at_keys, mask=keys[:, None] < n, other=0.0)
     dv = tl.zeros([SIZE, D], tl.float32)
-    for start in range(0, n_k if BUG == "up to n_k" else n_q, SIZE):
+    begin, end = first, n
+    if BUG == "from 0" or BUG == "no mask" or BUG == "upside down":
+        begin = 0
+    elif BUG == "after the diagonal":
+        begin = first + SIZE
+    if BUG == "upside down":
+        end = tl.minimum(first + SIZE, n)
+    for start in range(begin, end, SIZE):
         rows = start + tl.arange(0, SIZE)
         at_rows = rows[:, None] * D + cols[None, :]
-        q = tl.load(q_ptr + at_rows, mask=rows[:, None] < rows_end, other=0.0)
-        do = tl.load(do_ptr + at_rows, mask=rows[:, None] < rows_end, other=0.0)
-        beyond = float("-inf") if BUG == "padded with -inf" else float("inf")
-        L = tl.load(L_ptr + rows, mask=rows < rows_end, other=beyond)
+        q = tl.load(q_ptr + at_rows, mask=rows[:, None] < n, other=0.0)
+        do = tl.load(do_ptr + at_rows, mask=rows[:, None] < n, other=0.0)
+        L = tl.load(L_ptr + rows, mask=rows < n, other=float("-inf") if BUG == "padded with -inf" else float("inf"))
         s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        if BUG == "no L":
-            p = tl.exp(s)
-        elif BUG == "softmax of the block":
+        seen = keys[None, :] <= rows[:, None]
+        if BUG == "strict":
+            seen = keys[None, :] < rows[:, None]
+        elif BUG == "upside down":
+            seen = keys[None, :] >= rows[:, None]
+        elif BUG == "no mask":
+            seen = keys[None, :] >= 0
+        if BUG == "softmax of the block":
+            s = tl.where(seen, s, -float("inf"))
             p = tl.exp(s - tl.max(s, axis=1)[:, None])
             p = p / tl.sum(p, axis=1)[:, None]
+        elif BUG == "no L":
+            p = tl.exp(s)
         else:
             p = tl.exp(s - L[:, None])
+        if BUG == "times the mask":
+            p = p * seen.to(tl.float32)
+        else:
+            p = tl.where(seen, p, 0.0)
         turned = p if BUG == "not transposed" else tl.trans(p)
         part = tl.dot(turned, do, input_precision="ieee")
         dv = part if BUG == "replaced" else dv + part
-    tl.store(dv_ptr + at_keys, dv, mask=keys[:, None] < n_k)
+    tl.store(dv_ptr + at_keys, dv, mask=keys[:, None] < n)
 
 
 WRONG = variants(
@@ -94,8 +109,12 @@ WRONG = variants(
         "if P is normalised over the keys of the block: L stands for all keys": "softmax of the block",
         "if P is not transposed: with square blocks the shapes fit all the same": "not transposed",
         "if each block of queries replaces the sum instead of adding to it": "replaced",
-        "if the loop over the queries ends at n_k": "up to n_k",
-        "if the tail of the queries is not masked: the last block goes beyond the last query": "tail of the queries",
+        "if nothing is masked: L stands for the keys that are seen, and P for the others is no weight": "no mask",
+        "if the triangle is the other one: a query sees the keys before it, so a key is seen by the queries after it": "upside down",
+        "if a query does not see its own key": "strict",
+        "if P is multiplied by a mask of zeros and ones: where a hidden score is large that is ∞ · 0": "times the mask",
+        "if the walk begins behind the block on the diagonal": "after the diagonal",
+        "if the walk begins at query 0: right, but blocks are loaded that see none of the keys": "from 0",
         "if beyond the last query L is padded with −∞, or Q or dO with nothing: P is then undefined, and the sum NaN": "padded with -inf",
         "if blocks of 16 are taken whatever BLOCK is": "16",
     },

@@ -1,0 +1,111 @@
+"""Lecture 11: what beside_matmul is checked by."""
+
+import random
+import re
+from collections.abc import Iterable
+
+from course_lib.exercises.base import Case
+from course_lib.exercises.oracles import variants
+
+MATMUL = "HGMMA.64x128x16.F32.BF16 R24, gdesc[UR{}], R24"
+EIGHT = "QGMMA.64x128x32.F32.E4M3.E4M3 R24, gdesc[UR{}], R24"
+KINDS = {
+    "e": "MUFU.EX2 R{}, R{}", "p": "@P0 MUFU.EX2 R{}, R{}", "r": "MUFU.RCP R{}, R{}", "f": "FFMA R{}, R{}, R2, -R9",
+    "a": "FADD R{}, R{}, R6", "w": "WARPGROUP.ARRIVE", "s": "@!P1 SYNCS.ARRIVE.TRANS64.A1T0 RZ, [UR{}+0x30220], RZ",
+}  # fmt: skip
+
+
+def lines(short: str) -> list[str]:
+    """The lines of a loop: m a part of a matmul, M its last one, q and Q for 8 bits, 0 to 9 a wait, and KINDS."""
+    found = []
+    for i, letter in enumerate(short):
+        if letter.isdecimal():
+            found.append(f"WARPGROUP.DEPBAR.LE gsb0, 0x{letter}")
+        elif letter in "mMqQ":
+            line = (MATMUL if letter in "mM" else EIGHT).format(16 + 4 * (i % 8))
+            found.append(line + ", gsb0" * letter.isupper())
+        else:
+            found.append(KINDS[letter].format(10 + i % 80, 30 + i % 80))
+    return found
+
+
+def cases() -> Iterable[Case]:
+    for words, short in (
+        ("a matmul, a wait, exponentials", "wmM0feea"),
+        ("exponentials before the wait", "wmmMfee0ae"),
+        ("conditions, reciprocals and a barrier", "wmMfpse0rep"),
+        ("two matmuls, and a wait that leaves one", "mmMmM1eee0aae"),
+        ("a wait that leaves one when there is only one", "mM1ee0e"),
+        ("the matmul at the end is waited for at the beginning of the next iteration", "feea0eefwmM"),
+        ("two under way at the end of the loop, one after the wait", "ee1efpmMmM0ewmMmM"),
+        ("8 bits", "wqqQ1eefppr0e"),
+        ("exponentials between the parts of a matmul", "0emfemaeMe"),
+        ("a wait for at most two, which nobody has to wait for", "mMmM2ee1e0ee"),
+        ("nothing is waited for in the loop", "emMe"),
+        ("three groups, two waits", "mMmMmM2e1ee0e"),
+        ("no exponential", "mM0fa"),
+    ):
+        yield Case(words, (lines(short),))
+
+
+def drawn(draw: random.Random) -> Iterable[Case]:
+    """Cases that no copy of the course holds: for grading."""
+    for _ in range(8):
+        parts = [
+            draw.choice(("mM", "qqQ", "mmmM", "0", "1", "2", "e" * draw.randint(1, 9), "fpa", "ree")) for _ in range(9)
+        ]
+        yield Case("any loop", (lines("".join(["e", *parts, draw.choice("012")])),))
+
+
+def expected(loop: list[str]) -> tuple[int, int]:
+    """By the numbers of the groups: which of them have been begun, and up to which a wait has made sure of them."""
+    text = loop * 12
+    begun = ended = sure = 0
+    last = len(loop) * 11
+    beside = 0
+    for i, line in enumerate(text):
+        if re.search(r"[HQ]GMMA", line):
+            begun = ended + 1
+            ended += line.endswith("gsb0")
+        elif line.startswith("WARPGROUP.DEPBAR"):
+            sure = max(sure, ended - int(line[-1]))
+        elif re.search(r"MUFU\.EX2", line) and i >= last:
+            beside += begun > sure
+    return beside, sum("EX2" in line for line in loop)
+
+
+def _beside(loop, bug):
+    groups, begun, kinds = 0, False, ("HGMMA",) if bug == "no 8 bits" else ("HGMMA", "QGMMA")
+    beside = total = 0
+    for _ in range(1 if bug == "first iteration" else 8):
+        beside = total = 0
+        for line in loop:
+            if any(kind in line for kind in kinds):
+                begun = not line.endswith("gsb0")
+                groups += not begun
+                begun = begun and bug != "ended groups"
+            elif "DEPBAR" in line and bug != "no wait":
+                left = 0 if bug == "wait for all" else int(line[-1])
+                groups = max(0, groups - left) if bug == "wait for n" else min(groups, left)
+            elif "MUFU" in line and ("EX2" in line or bug == "all MUFU"):
+                if bug == "conditions" and line.startswith("@"):
+                    continue
+                total += 1
+                beside += groups > 0 or begun
+    return (beside, total - beside) if bug == "the rest" else (beside, total)
+
+
+WRONG = variants(
+    _beside,
+    {
+        "if the loop is gone through once: what it leaves under way meets the exponentials of the next iteration": "first iteration",
+        "if every wait is for all: 0x1 leaves one group under way": "wait for all",
+        "if a wait for at most n takes n away: it leaves n": "wait for n",
+        "if the waits are passed over": "no wait",
+        "if a matmul counts from its last line on: it is under way from its first": "ended groups",
+        "if QGMMA is passed over: it is a matmul, too": "no 8 bits",
+        "if MUFU.RCP counts: it is no power of two": "all MUFU",
+        "if lines with a condition are passed over: @P0 MUFU.EX2 is one, too": "conditions",
+        "if the second number is what does not run beside a matmul: it is all": "the rest",
+    },
+)

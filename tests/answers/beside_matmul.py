@@ -1,0 +1,85 @@
+import re
+
+
+def right_with_a_queue(loop):
+    under_way, open_ = [], False
+    for turn in range(20):
+        hidden = powers = 0
+        for line in loop:
+            words = line.replace(",", "").split()
+            opcode = words[1] if words[0].startswith("@") else words[0]
+            if opcode.startswith(("HGMMA", "QGMMA")):
+                open_ = True
+                if words[-1] == "gsb0":
+                    under_way.append(turn)
+                    open_ = False
+            elif opcode == "WARPGROUP.DEPBAR.LE":
+                while len(under_way) > int(words[-1], 0):
+                    under_way.pop(0)
+            elif opcode == "MUFU.EX2":
+                powers += 1
+                hidden += bool(under_way) or open_
+    return [hidden, powers]
+
+
+def right_by_characters(loop):
+    short = ""
+    for line in loop:
+        for pattern, letter in ((r"GMMA.*gsb0", "M"), (r"GMMA", "m"), (r"MUFU\.EX2", "e")):
+            if re.search(pattern, line):
+                short += letter
+                break
+        else:
+            short += "".join(re.findall(r"DEPBAR\S* gsb0, 0x(\d)", line))
+    groups, part, found = 0, 0, []
+    for x in short * 9:
+        if x == "e":
+            found.append(int(groups + part > 0))
+        elif x in "mM":
+            part = int(x == "m")
+            groups += x == "M"
+        else:
+            groups = min(groups, int(x))
+    n = short.count("e")
+    return sum(found[len(found) - n :]), n
+
+
+def wrong_one_iteration(loop):
+    """gone through once"""
+    groups, part, beside, n = 0, False, 0, 0
+    for line in loop:
+        if "GMMA" in line:
+            part = "gsb0" not in line
+            groups += "gsb0" in line
+        elif "DEPBAR" in line:
+            groups = min(groups, int(line[-1]))
+        elif "EX2" in line:
+            n += 1
+            beside += bool(groups or part)
+    return beside, n
+
+
+def wrong_any_gsb0_is_a_group(loop):
+    groups, beside, n = 0, 0, 0
+    for line in loop * 5:
+        groups += "gsb0" in line
+        if "DEPBAR" in line:
+            groups = int(line[-1])
+        n += "EX2" in line
+        beside += "EX2" in line and groups > 0
+    return beside // 5, n // 5
+
+
+def wrong_all_waits_alike(loop):
+    """every wait is for all"""
+    return right_with_a_queue([re.sub(r"0x\d", "0x0", line) for line in loop])
+
+
+def wrong_share(loop):
+    beside, n = right_with_a_queue(loop)
+    return beside / max(n, 1)
+
+
+def wrong_only_hgmma(loop):
+    """QGMMA is passed over"""
+    return right_with_a_queue([line for line in loop if "QGMMA" not in line])
