@@ -15,7 +15,7 @@ from course_lib.instruments import compiled, measure
 from course_lib.instruments.traffic import traffic
 from course_lib.kernels import decoding
 from course_lib.kernels.decoding import choose_splits, decode, wave_efficiency
-from course_lib.model.decoding import cache_bytes, decode_traffic, keys_per_split
+from course_lib.model.decoding import cache_bytes, decode_traffic, even_splits, keys_per_split
 
 DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
 DTYPES = [torch.float32, torch.float16] + ([torch.bfloat16] if GPU else [])
@@ -121,6 +121,36 @@ def test_whatever_is_drawn(data) -> None:
 
 
 @pytest.mark.kernel
+@pytest.mark.parametrize("page", [None, 16])
+def test_a_long_sequence_has_most_of_the_splits(page) -> None:
+    lengths = (1, 0, 700, 3, 0, 40)
+    q, k, v = inputs(lengths, 4, 2, 2, 32, torch.float16)
+    assert decoding.uneven(len(lengths), 700, sum(lengths))
+    assert not decoding.uneven(3, 700, 3 * 600)
+    check(q, k, v, lengths, None, page)
+    cache = (k, v, None) if page is None else paged(k, v, lengths, page)
+    right = definition(*(x.double() for x in (q, k, v)), lengths)
+    for splits in (2, 5, 128):
+        found = decoding.launch_decode(
+            q, *cache[:2], whole(*lengths), cache[2], True, -2, 32**-0.5, 0.0, splits, 0, even=True
+        )
+        for x, y in zip(found, right):
+            torch.testing.assert_close(x.double(), y.double(), atol=2e-3, rtol=2e-3)
+
+
+def test_even_splits_are_no_more_than_there_are_programs_for() -> None:
+    assert even_splits([4096] * 64, 4, 64) == (1024, [4] * 64)  # equal sequences: as if each had four of its own
+    assert even_splits([4096] * 63 + [65_536], 4, 64) == (2048, [2] * 63 + [32])
+    assert even_splits([5] * 999 + [10**6], 2, 64)[1][-1] == 32
+    for lengths, splits in itertools.product(([0], [0, 0], [1, 10**6], [64, 65, 63, 4096], [7] * 100), (1, 2, 5, 128)):
+        each, counts = even_splits(lengths, splits, 64)
+        assert sum(counts) <= len(lengths) * (splits + 1)
+        assert all(1 <= count <= 32 and count * each >= length for length, count in zip(lengths, counts))
+    with pytest.raises(ValueError, match=r"lengths\[1\] is -1"):
+        even_splits([1, -1], 2, 64)
+
+
+@pytest.mark.kernel
 def test_hard_scores_and_a_late_spike() -> None:
     q, k, v = inputs((130,), 2, 1, 1, 32, torch.float32)
     spike = torch.cat([k[:, :, :-1], 4 * q[:, :1]], dim=2)
@@ -184,6 +214,10 @@ def test_the_same_splits_give_the_same_bits_and_no_lengths_mean_all() -> None:
     first = decode(q, k, v, whole(300, 300), splits=5, return_lse=True)
     for _ in range(100 if GPU else 2):
         assert all(torch.equal(x, y) for x, y in zip(decode(q, k, v, splits=5, return_lse=True), first))
+    by_length = {"lengths": whole(300, 7), "longest": 300, "total": 307, "return_lse": True}
+    first = decode(q, k, v, **by_length)
+    for _ in range(100 if GPU else 2):
+        assert all(torch.equal(x, y) for x, y in zip(decode(q, k, v, **by_length), first))
 
 
 @pytest.mark.kernel
@@ -193,9 +227,10 @@ def test_131072_keys(page) -> None:
     lengths = (131_072, 5)
     q, k, v = inputs(lengths, 32, 8, 1, 128, torch.bfloat16)
     cache = (k, v) if page is None else paged(k, v, lengths, page)
-    o = decode(q, *cache[:2], whole(*lengths), block_table=cache[2] if page else None)
     right = definition(*(x.double() for x in (q, k, v)), lengths)[0]
-    assert measure.max_error(o, right) < 2e-2 * float(right.abs().max())
+    for total in (None, sum(lengths)):
+        o = decode(q, *cache[:2], whole(*lengths), block_table=cache[2] if page else None, total=total)
+        assert measure.max_error(o, right) < 2e-2 * float(right.abs().max())
 
 
 @pytest.mark.kernel
@@ -269,13 +304,14 @@ def test_splits_by_waves() -> None:
     )  # one wave of 128; 14 and 15 have the longest split of 13, and 13 make a wave of 104
     assert choose_splits(1024, 64, 264) == 1
     assert choose_splits(8, 1, 264) == 1
-    assert choose_splits(1, 10_000, 264) == 108  # 85 % of 128
+    assert choose_splits(128, 64, 132) == 1
+    assert choose_splits(1, 10_000, 264) == 121  # 95 % of 127, whose longest split 128 have, too
     assert wave_efficiency(8, 17, 132) == pytest.approx(136 / 264)
     for programs, blocks in itertools.product((1, 8, 100, 128, 140, 265), (1, 2, 30, 128, 2048)):
         chosen = choose_splits(programs, blocks, 264)
         best = max(wave_efficiency(programs, s, 264) for s in range(1, min(blocks, 128) + 1))
         assert 1 <= chosen <= min(blocks, 128)
-        assert wave_efficiency(programs, chosen, 264) >= min(0.8, 0.7 * best)
+        assert wave_efficiency(programs, chosen, 264) >= 0.75 * best
     for given_ in ((0, 1, 1), (1, 0, 1), (1, 1, 0), (1.5, 1, 1)):
         with pytest.raises((TypeError, ValueError), match="pass a whole number"):
             choose_splits(*given_)
@@ -314,15 +350,22 @@ def test_the_simulated_memory_moves_what_the_model_says(length, splits, group, n
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 @pytest.mark.parametrize(
     ("heads", "heads_k", "n_q", "d", "splits", "page"),
-    [(4, 1, 1, 64, 3, None), (4, 2, 3, 32, 4, 16), (2, 2, 1, 40, 1, 256), (8, 1, 8, 64, 2, 64)],
+    [
+        (4, 1, 1, 64, 3, None),
+        (4, 2, 3, 32, 4, 16),
+        (2, 2, 1, 40, 1, 256),
+        (8, 1, 8, 64, 2, 64),
+        (4, 2, 2, 64, None, 32),
+    ],
 )
 def test_the_kernels_move_what_the_model_says(heads, heads_k, n_q, d, splits, page, dtype) -> None:
     lengths = [300, 0, 2, 97]
     q, k, v = inputs(lengths, heads, heads_k, n_q, d, dtype)
     cache = (k, v, None) if page is None else paged(k, v, lengths, page)
     tile = decoding.tile_of(q, heads // heads_k)
+    count = splits or decoding.splits_for(q, heads_k, sum(lengths) // 4, even=True)
     predicted = decode_traffic(
-        lengths, heads, heads_k, d, dtype, block_m=tile.block_m, block_n=tile.block_n, splits=splits, n_q=n_q, page=page
+        lengths, heads, heads_k, d, dtype, block_m=tile.block_m, block_n=tile.block_n, splits=count, n_q=n_q, page=page, even=splits is None
     )  # fmt: skip
     assert traffic(decode, q, *cache[:2], whole(*lengths), block_table=cache[2], splits=splits) == predicted
 
@@ -349,7 +392,7 @@ def test_it_compiles_without_spills_and_copies_16_bytes_at_a_time() -> None:
 
 
 @pytest.mark.kernel
-def test_three_programs_fit_on_an_sm_of_an_h200() -> None:
+def test_one_program_fits_on_an_sm_of_an_h200() -> None:
     """Without pages and with them: lecture 08 names the number and the bytes of shared memory."""
     q, k, pages = (
         torch.empty(s, dtype=torch.bfloat16, device="meta")
@@ -361,11 +404,11 @@ def test_three_programs_fit_on_an_sm_of_an_h200() -> None:
         for x, t in ((k, None), (pages, table))
     ]
     plain, paged_ = compiled.inspect_all(calls, 90)
-    assert plain.shared_bytes == 71_680
+    assert plain.shared_bytes == 139_264
     for report in (plain, paged_):
-        taken = -(-report.registers // 8) * 8 * report.threads
-        assert 65_536 // taken >= 3
-        assert data.gpu("H200").shared_kib_per_sm * 1024 // (report.shared_bytes + 1024) == 3  # 1 KiB is the system's
+        assert report.spilled_bytes == 0
+        assert data.gpu("H200").shared_kib_per_sm * 1024 // (report.shared_bytes + 1024) == 1  # 1 KiB is the system's
+    assert decoding.tile_of(q.new_empty(q.shape, device=DEVICE), 4).places == 1
 
 
 # --- refusals ---

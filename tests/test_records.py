@@ -105,6 +105,17 @@ def test_the_recording_of_decoding_runs_in_small() -> None:
 
 
 @pytest.mark.kernel
+def test_the_recording_of_splits_runs_in_small() -> None:
+    rows = data.check_rows(decoding.decoding_splits(small=True))
+    ours, pages = "decode()", "decode(), pages of 16"
+    assert [(row["algorithm"], row["batch"], row["longest"]) for row in rows] == [
+        (ours, 8, 40), ("SDPA", 8, 40), (ours, 4, 200), (ours, 4, 200), (ours, 4, 200), (pages, 4, 200)
+    ]  # fmt: skip
+    assert {row["keys"] for row in rows} == {320}
+    assert [row["splits"] for row in rows if not row["chosen"]] == [1, 16]
+
+
+@pytest.mark.kernel
 def test_the_recordings_of_the_capstone_run_in_small() -> None:
     losses = data.check_rows(capstone.capstone_losses(small=True))
     assert {(row["attention"], row["seed"]) for row in losses} == {

@@ -10,7 +10,7 @@ from matplotlib.patches import Polygon, Rectangle
 
 from course_lib import data
 from course_lib.figures.boxes import HEAD, PALE, WORDS, arrow, blank, box
-from course_lib.figures.records import label, rows
+from course_lib.figures.records import H200, label, rows
 from course_lib.kernels.decoding import SHORTEST, choose_splits, wave_efficiency
 from course_lib.model.decoding import cache_bytes, decode_traffic
 from course_lib.show import style
@@ -187,8 +187,8 @@ def decode_bounds() -> Table:
     """Four shapes of the page's model, one layer in bf16 on an H200: programs without splits, splits, bytes and the time that they take."""
     gpu, lines = data.gpu("H200"), []
     for batch, n in SHAPES:
-        splits = choose_splits(batch * HEADS_K, n // SHORTEST, 2 * gpu.sms)
-        moved = decode_traffic([n] * batch, HEADS, HEADS_K, D, block_m=16, block_n=64, splits=splits)
+        splits = choose_splits(batch * HEADS_K, n // SHORTEST, gpu.sms)
+        moved = decode_traffic([n] * batch, HEADS, HEADS_K, D, block_m=16, block_n=SHORTEST, splits=splits)
         partial = (
             100
             * sum(side.get(name, 0) for side in (moved.reads, moved.writes) for name in ("O_s", "L_s"))
@@ -212,32 +212,58 @@ class Cell(NamedTuple):
 UNSPLIT, OURS, SDPA = "decode(), unsplit", "decode()", "SDPA"
 
 
-def cells() -> list[tuple[int, int]]:
+def cells(device: str = H200) -> list[tuple[int, int]]:
     """Batch and keys of all that was recorded."""
-    return list(dict.fromkeys((run.batch, run.n) for run in rows(Cell, "decoding_speed")))
+    return list(dict.fromkeys((run.batch, run.n) for run in rows(Cell, "decoding_speed", device)))
 
 
-def took(algorithm: str, batch: int, n: int, how: str = "graphs") -> float:
+def took(algorithm: str, batch: int, n: int, how: str = "graphs", device: str = H200) -> float:
     """Seconds; raises ValueError for what was not recorded."""
-    for run in rows(Cell, "decoding_speed"):
+    for run in rows(Cell, "decoding_speed", device):
         if run[:4] == (algorithm, how, batch, n):
             return run.seconds
-    raise ValueError(f"{algorithm} was not recorded at {batch} × {n:,}, {how}; choose one of {cells()}")
+    raise ValueError(f"{algorithm} was not recorded at {batch} × {n:,}, {how}; choose one of {cells(device)}")
 
 
-def terabytes_per_s(algorithm: str, batch: int, n: int, how: str = "graphs") -> float:
-    """The rate at which K and V are read; a copy reads them and writes them."""
-    return (2 if algorithm == "copy" else 1) * _kv_bytes(batch, n) / took(algorithm, batch, n, how) / 1e12
+class Cut(NamedTuple):
+    """``batch`` sequences of ``keys`` keys in all, the longest of ``longest``, cut into ``splits``, which decode() has chosen or not."""
+
+    algorithm: str
+    chosen: bool
+    splits: int
+    batch: int
+    longest: int
+    keys: int
+    seconds: float
+
+
+def cut(batch: int, longest: int, splits: int | None = None, algorithm: str = OURS) -> float:
+    """Seconds with so many splits, or with those that were chosen; raises ValueError for what was not recorded."""
+    runs = rows(Cut, "decoding_splits")
+    for run in runs:
+        right = run.chosen if splits is None else run.splits == splits
+        if right and (run.algorithm, run.batch, run.longest) == (algorithm, batch, longest):
+            return run.seconds
+    there = sorted({(run.batch, run.longest) for run in runs})
+    raise ValueError(
+        f"{algorithm} was not recorded at {batch} × {longest:,} with {splits} splits; choose one of {there}"
+    )
+
+
+def terabytes_per_s(algorithm: str, batch: int, n: int, how: str = "graphs", device: str = H200) -> float:
+    """The rate at which K and V are read."""
+    return _kv_bytes(batch, n) / took(algorithm, batch, n, how, device) / 1e12
 
 
 def _kv_bytes(batch: int, n: int) -> int:
     return batch * cache_bytes(n, 1, HEADS_K, D)
 
 
-def against(algorithm: str, *batches: int) -> list[float]:
+def against(algorithm: str, *batches: int, device: str = H200) -> list[float]:
     """How many times as long as decode() an algorithm takes, in the cells of these batches in which it was recorded."""
-    there = {(run.batch, run.n) for run in rows(Cell, "decoding_speed") if run.algorithm == algorithm}
-    return [took(algorithm, *cell) / took(OURS, *cell) for cell in cells() if cell[0] in batches and cell in there]
+    there = {(run.batch, run.n) for run in rows(Cell, "decoding_speed", device) if run.algorithm == algorithm}
+    chosen = [cell for cell in cells(device) if cell[0] in batches and cell in there]
+    return [took(algorithm, *cell, device=device) / took(OURS, *cell, device=device) for cell in chosen]
 
 
 def layer_times() -> style.Picture:

@@ -17,10 +17,13 @@ import torch
 
 from course_lib import checks, runtime
 from course_lib.kernels import LOG2E, fast_launch, tl, triton
-from course_lib.kernels.decoding_arguments import MOST_QUERIES, MOST_SPLITS, check_gradients, decode_options
+from course_lib.kernels.decoding_arguments import MOST_QUERIES, check_gradients, decode_options
 from course_lib.kernels.launching import launch
 from course_lib.kernels.portable.rows import _capped, _elements, _rows
 from course_lib.kernels.portable.tiles import constants_of, strides_in_units
+from course_lib.model.decoding import MOST_EVEN, MOST_SPLITS
+
+_MOST_EVEN = tl.constexpr(MOST_EVEN)
 
 
 @triton.jit
@@ -46,13 +49,40 @@ def _page_rows(ptr, page, seen, start, stride_b, stride_n, D: tl.constexpr, BLOC
     return tl.load(ptr + at[:, None] + dims[None, :], mask=seen[:, None] & (dims[None, :] < D), other=0.0)
 
 
-@triton.jit(do_not_specialize=["n_q", "n_k", "offset", "splits", "slots", "pages"])
+@triton.jit
+def _even_splits(lengths_ptr, batch, n_k, splits, BATCH: tl.constexpr, BLOCK_N: tl.constexpr):
+    """(Blocks of keys of a split, splits of each sequence [BATCH]): about batch · splits in all, equally long, the rest of a sequence less.
+
+    A sequence has one split at least, and MOST_EVEN at most; in all there are at most batch · (splits + 1).
+    """
+    b = tl.arange(0, BATCH)
+    length = tl.load(lengths_ptr + b, mask=b < batch, other=0)
+    blocks = tl.cdiv(tl.maximum(0, tl.minimum(length, n_k)), BLOCK_N)
+    each = tl.cdiv(tl.sum(blocks.to(tl.int64), 0), batch * splits).to(tl.int32)
+    each = tl.maximum(1, tl.maximum(each, tl.cdiv(tl.max(blocks, 0), _MOST_EVEN)))
+    return each, tl.where(b < batch, tl.maximum(1, tl.cdiv(blocks, each)), 0)
+
+
+@triton.jit
+def _splits_of(b, lengths_ptr, batch, n_k, splits, BATCH: tl.constexpr, BLOCK_N: tl.constexpr):
+    """(The first split of sequence b, how many it has)."""
+    if BATCH == 0:
+        return b * splits, splits
+    else:
+        _, counts = _even_splits(lengths_ptr, batch, n_k, splits, BATCH, BLOCK_N)
+        sequence = tl.arange(0, BATCH)
+        first = tl.sum(tl.where(sequence < b, counts, 0), 0)
+        return first, tl.sum(tl.where(sequence == b, counts, 0), 0)
+
+
+@triton.jit(do_not_specialize=["batch", "n_q", "n_k", "offset", "splits", "slots", "pages"])
 def decode_kernel(
     q_ptr, k_ptr, v_ptr, lengths_ptr, table_ptr, o_ptr, L_ptr, O_s_ptr, L_s_ptr,
-    q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, heads_k, group, n_q, n_k, offset, splits, slots, pages, scale, softcap,
+    q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
+    batch, heads_k, group, n_q, n_k, offset, splits, slots, pages, scale, softcap,
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, UNIT: tl.constexpr,
-    PAGE: tl.constexpr, LENGTHS: tl.constexpr, SPLIT: tl.constexpr, CAUSAL: tl.constexpr, SOFTCAP: tl.constexpr,
-    PRECISION: tl.constexpr,
+    PAGE: tl.constexpr, LENGTHS: tl.constexpr, SPLIT: tl.constexpr, BATCH: tl.constexpr, CAUSAL: tl.constexpr,
+    SOFTCAP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One program: one split of the keys of one head of K and V, and a tile of the queries that share that head.
 
@@ -62,9 +92,17 @@ def decode_kernel(
     k_b, k_h, k_n = _elements(k_b, k_h, k_n, UNIT)
     v_b, v_h, v_n = _elements(v_b, v_h, v_n, UNIT)
     tiles = tl.cdiv(group * n_q, BLOCK_M)
-    split, place = tl.program_id(0) % splits, tl.program_id(0) // splits
-    tile, head = place % tiles, (place // tiles).to(tl.int64)  # head: of K and V, counted over the batch
-    b, h_k = head // heads_k, head % heads_k
+    part, place = tl.program_id(0) // (heads_k * tiles), tl.program_id(0) % (heads_k * tiles)
+    tile, h_k = place % tiles, (place // tiles).to(tl.int64)
+    if BATCH == 0:  # as many splits for each sequence
+        b, split = part // splits, part % splits
+    else:
+        blocks, counts = _even_splits(lengths_ptr, batch, n_k, splits, BATCH, BLOCK_N)
+        before = tl.cumsum(counts, 0) <= part  # sequences whose splits come before this one
+        b, split = tl.sum(before.to(tl.int32), 0), part - tl.sum(tl.where(before, counts, 0), 0)
+        if b >= batch:
+            return
+    b = b.to(tl.int64)
 
     rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
     inside, i, dims = rows < group * n_q, rows % n_q, tl.arange(0, BLOCK_D)
@@ -77,7 +115,9 @@ def decode_kernel(
         given = tl.load(lengths_ptr + b)
         length = tl.maximum(0, tl.minimum(given, n_k))  # nothing beyond the cache is read, whatever the length says
     end = tl.maximum(0, tl.minimum(length, length + offset + n_q))
-    each = tl.cdiv(tl.cdiv(end, BLOCK_N), splits) * BLOCK_N  # of the keys in use, not of those that there is room for
+    if BATCH == 0:
+        blocks = tl.cdiv(tl.cdiv(end, BLOCK_N), splits)  # of the keys in use, not of those that there is room for
+    each = blocks * BLOCK_N
     begin = tl.minimum(split * each, end)
     end = tl.minimum(begin + each, end)
     table_ptr += b * slots
@@ -124,9 +164,8 @@ def decode_kernel(
     if LENGTHS:  # a length that the cache does not have shows
         lse = tl.where(given == length, lse, float("nan"))
         acc = tl.where(given == length, acc, float("nan"))
-    row = (b * heads_k * group + h) * n_q + i  # of all B · H · Nq rows of the result
+    row = ((part if SPLIT else b).to(tl.int64) * heads_k * group + h) * n_q + i
     if SPLIT:
-        row = row * splits + split
         tl.store(L_s_ptr + row, lse, mask=inside)
         written = inside & (lse != -float("inf"))  # the merge does not read the others
         tl.store(O_s_ptr + row[:, None] * D + dims[None, :], acc, mask=written[:, None] & (dims[None, :] < D))
@@ -136,22 +175,23 @@ def decode_kernel(
         tl.store(o_ptr + row[:, None] * D + dims[None, :], acc, mask=inside[:, None] & (dims[None, :] < D))
 
 
-@triton.jit(do_not_specialize=["splits"])
+@triton.jit(do_not_specialize=["batch", "rows", "n_k", "splits"])
 def merge_kernel(
-    O_s_ptr, L_s_ptr, o_ptr, L_ptr, splits, D: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
+    O_s_ptr, L_s_ptr, lengths_ptr, o_ptr, L_ptr, batch, rows, n_k, splits,
+    D: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr, BATCH: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """One program: one row of the result, L = log Σ e^{L_s} and O = Σ e^{L_s - L} O_s.
+    """One program: one row of the result, L = log Σ e^{L_s} and O = Σ e^{L_s - L} O_s. A sequence has ``rows`` of them.
 
     L_s is a natural logarithm; -inf: no key seen.
     """
     row = tl.program_id(0).to(tl.int64)
-    s, dims = tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_D)
-    lse = tl.load(L_s_ptr + row * splits + s, mask=s < splits, other=-float("inf"))  # [BLOCK_S]
+    b, s, dims = row // rows, tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_D)
+    first, splits = _splits_of(b, lengths_ptr, batch, n_k, splits, BATCH, BLOCK_N)
+    at = (first + s) * rows + row % rows
+    lse = tl.load(L_s_ptr + at, mask=s < splits, other=-float("inf"))  # [BLOCK_S]
     there = lse != -float("inf")  # NaN, of a mistake, is there, too
     o_s = tl.load(
-        O_s_ptr + (row * splits + s)[:, None] * D + dims[None, :],
-        mask=there[:, None] & (dims[None, :] < D),
-        other=0.0,
+        O_s_ptr + at[:, None] * D + dims[None, :], mask=there[:, None] & (dims[None, :] < D), other=0.0
     )  # [BLOCK_S, BLOCK_D]
     m = tl.max(lse, 0)
     weight = tl.exp2((lse - tl.where(m == -float("inf"), 0.0, m)) * LOG2E)
@@ -166,31 +206,40 @@ def merge_kernel(
 
 
 class Tile(NamedTuple):
-    """Rows of queries, keys of a block, warps and pipeline stages of a program."""
+    """Rows of queries, keys of a block, warps and pipeline stages of a program; how many programs keep an SM's share of the memory busy."""
 
     block_m: int
     block_n: int
     num_warps: int
     num_stages: int
+    places: int
 
 
-PLACES = 2  # programs of an SM that the rule counts on; an H200 has room for three with head size 128
 SHORTEST = 128  # keys that a split has at least: below, its partial result is not small beside its K and V
+LARGEST_EVEN = 1024  # sequences whose lengths a program goes through to find its own
+FULL = 0.95  # of the fullest waves: the least that ``choose_splits`` takes
+WAVES = 4  # of programs, where sequences differ in length
 
 
 def tile_of(q: torch.Tensor, group: int, paged: bool = False) -> Tile:
-    """The tile for q [B, H, Nq, D] whose heads share one of K and V in groups of ``group``."""
+    """The tile for q [B, H, Nq, D] whose heads share one of K and V in groups of ``group``: the fastest of a sweep on an H200.
+
+    For few rows a program takes all of an SM: its blocks are large enough for the SM's share of the memory's bandwidth, and programs
+    that end one by one leave less of a GPU idle than three at a time.
+    """
     block_d = max(16, triton.next_power_of_2(q.shape[3]))
     rows = max(16, triton.next_power_of_2(group * q.shape[2]))
     if q.dtype == torch.float32:
         block = 32 if block_d <= 64 else 16
-        return Tile(min(rows, block), block, 4 if block_d <= 128 else 8, 1)
+        return Tile(min(rows, block), block, 4 if block_d <= 128 else 8, 1, 2)
     block_m = min(rows, 64 if block_d <= 128 else 32)
-    block_n = max(32, min(128, (8192 if block_m == 16 else 4096) // block_d))
-    stages = (
-        1 if runtime.mode() != "GPU" else 5 if paged else 3
-    )  # page numbers are loaded two stages before what is in the pages
-    return Tile(block_m, block_n, 4 if block_m < 64 else 8, stages)
+    gpu = runtime.mode() == "GPU"
+    roomy = not gpu or runtime.architecture(q.device) in (80, 90, 100, 103)  # others have 100 KiB of shared memory
+    block_n = max(32, min(256, (2**18 if roomy else 2**17) // (block_m * block_d)))
+    stages = 1 if not gpu else 5 if paged else 3  # page numbers are loaded two stages before what is in the pages
+    under_way = 2 * 2 * block_n * block_d * q.element_size()  # bytes of two blocks of K and of V
+    warps = 8 if block_m == 64 or block_n == 256 or (paged and block_m == 16) else 4
+    return Tile(block_m, block_n, warps, stages, 1 if under_way >= 2**17 else 2)
 
 
 def wave_efficiency(programs: int, splits: int, places: int) -> float:
@@ -204,32 +253,41 @@ def wave_efficiency(programs: int, splits: int, places: int) -> float:
 
 
 def choose_splits(programs: int, blocks: int, places: int, most: int = MOST_SPLITS) -> int:
-    """How many splits of the keys: the fewest whose waves are at least 85 % as full as those of the best count.
+    """How many splits of the keys: the fewest whose waves are at least 95 % as full as those of the best count.
 
     ``programs`` is what a launch has without splitting (batch · heads of K and V · tiles of queries), ``blocks`` how many blocks of keys
     can be dealt out, ``places`` how many programs the GPU runs at once. Counts that leave the longest split as long as one split fewer
-    did are passed over. 1 where four fifths of the places are taken already. Raises TypeError or ValueError for what is no positive number.
-    Source: FlashAttention-3's hopper/heuristics.h.
+    did are passed over. Raises TypeError or ValueError for what is no positive number.
+    Source: FlashAttention-3's hopper/heuristics.h, where it is 85 %.
     """
     checks.whole("most", most, 1, MOST_SPLITS)
     checks.positive_int("blocks", blocks)
-    if wave_efficiency(programs, 1, places) >= 0.8:
-        return 1
     useful = [s for s in range(1, min(blocks, most) + 1) if s == 1 or -(-blocks // s) < -(-blocks // (s - 1))]
     best = max(wave_efficiency(programs, s, places) for s in useful)
-    return next(s for s in useful if wave_efficiency(programs, s, places) >= 0.85 * best)
+    return next(s for s in useful if wave_efficiency(programs, s, places) >= FULL * best)
 
 
 _chosen = functools.lru_cache(choose_splits)
 
 
-def splits_for(q: torch.Tensor, heads_k: int, longest: int) -> int:
-    """``choose_splits`` for q [B, H, Nq, D] on its GPU, where the longest sequence has ``longest`` keys."""
+def splits_for(q: torch.Tensor, heads_k: int, keys: int, even: bool = False) -> int:
+    """The splits of each sequence for q [B, H, Nq, D] on its GPU: ``choose_splits`` if all have ``keys`` keys.
+
+    ``even``: their mean number where the lengths differ and ``keys`` is their mean; enough for WAVES waves, so that the last one is short.
+    """
     b, h, n_q, _ = q.shape
     tile = tile_of(q, h // heads_k)
-    programs = b * heads_k * triton.cdiv(h // heads_k * n_q, tile.block_m)
-    blocks = max(1, longest // max(SHORTEST, tile.block_n))
-    return _chosen(max(1, programs), blocks, PLACES * runtime.multiprocessors(q.device))
+    blocks = max(1, keys // max(SHORTEST, tile.block_n))
+    programs = max(1, b * heads_k * triton.cdiv(h // heads_k * n_q, tile.block_m))
+    places = tile.places * runtime.multiprocessors(q.device)
+    if even:
+        return max(1, min(triton.cdiv(WAVES * places, programs), blocks // 4, MOST_EVEN))
+    return _chosen(programs, blocks, places)
+
+
+def uneven(batch: int, longest: int, total: int) -> bool:
+    """Whether sequences of ``total`` keys in all differ so much in length that the longest would keep the others waiting."""
+    return 1 < batch <= LARGEST_EVEN and 4 * batch * longest > 5 * total
 
 
 def pays(q: torch.Tensor, k: torch.Tensor) -> bool:
@@ -245,38 +303,40 @@ def pays(q: torch.Tensor, k: torch.Tensor) -> bool:
 
 def launch_decode(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: torch.Tensor | None, table: torch.Tensor | None,
-    causal: bool, offset: int, scale: float, softcap: float, splits: int, longest: int,
+    causal: bool, offset: int, scale: float, softcap: float, splits: int, keys: int, even: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """(o, L) for arguments that ``decode`` or ``attention`` has checked; query i sees the keys before length + offset + i + 1.
 
-    0 ``splits``: as many as ``splits_for`` finds for ``longest``.
+    0 ``splits``: as many as ``splits_for`` finds for ``keys``. ``even``: batch · splits in all, of which a long sequence has more.
     """
     (b, h, n_q, d), h_k = q.shape, k.shape[1]
     o, L = empty_results(q)
     if o.numel() == 0:
         return o, L
-    splits = splits or splits_for(q, h_k, longest)
+    splits = splits or splits_for(q, h_k, keys, even)
     page, slots, room = 0, 0, k.shape[2]
     if table is not None:
         page, slots = k.shape[2], table.shape[1]
         room = page * slots
     tile, constants = tile_of(q, h // h_k, table is not None), constants_of(q, causal, softcap)
-    split = splits > 1
-    parts = (b, h, n_q, splits)
-    O_s = q.new_empty((*parts, d), dtype=torch.float32) if split else o
-    L_s = q.new_empty(parts, dtype=torch.float32) if split else L
+    split = even or splits > 1
+    batch, parts = (max(128, triton.next_power_of_2(b)), b * (splits + 1)) if even else (0, b * splits)
+    O_s = q.new_empty((parts, h, n_q, d), dtype=torch.float32) if split else o
+    L_s = q.new_empty((parts, h, n_q), dtype=torch.float32) if split else L
     unit, strides = strides_in_units(q, k, v)
+    numbers = q if lengths is None else lengths
     launch(
-        decode_kernel, (b * h_k * triton.cdiv(h // h_k * n_q, tile.block_m) * splits,),
-        q, k, v, q if lengths is None else lengths, q if table is None else table, o, L, O_s, L_s,
-        *strides, h_k, h // h_k, n_q, room, max(-(room + n_q), min(offset, room)), splits, slots, k.shape[0], scale, softcap,
+        decode_kernel, (parts * h_k * triton.cdiv(h // h_k * n_q, tile.block_m),),
+        q, k, v, numbers, q if table is None else table, o, L, O_s, L_s,
+        *strides, b, h_k, h // h_k, n_q, room, max(-(room + n_q), min(offset, room)), splits, slots, k.shape[0], scale, softcap,
         BLOCK_M=tile.block_m, BLOCK_N=tile.block_n, num_warps=tile.num_warps, num_stages=tile.num_stages,
-        UNIT=unit, PAGE=page, LENGTHS=lengths is not None, SPLIT=split, **constants,
+        UNIT=unit, PAGE=page, LENGTHS=lengths is not None, SPLIT=split, BATCH=batch, **constants,
     )  # fmt: skip
     if split:
-        block_s = triton.next_power_of_2(splits)
+        block_s = MOST_EVEN if even else triton.next_power_of_2(splits)
         launch(
-            merge_kernel, (b * h * n_q,), O_s, L_s, o, L, splits, D=d, BLOCK_S=block_s, BLOCK_D=constants["BLOCK_D"],
+            merge_kernel, (b * h * n_q,), O_s, L_s, numbers, o, L, b, h * n_q, room, splits,
+            D=d, BLOCK_S=block_s, BLOCK_D=constants["BLOCK_D"], BATCH=batch, BLOCK_N=tile.block_n,
             num_warps=8 if block_s * constants["BLOCK_D"] > 2**13 else 4,
         )  # fmt: skip
     return o, L
@@ -291,7 +351,7 @@ _operator = torch.library.custom_op("course::decode", launch_decode, mutates_arg
 
 
 @_operator.register_fake
-def _(q, k, v, lengths, table, causal, offset, scale, softcap, splits, longest):  # type: ignore[no-untyped-def]
+def _(q, k, v, lengths, table, causal, offset, scale, softcap, splits, keys, even=False):  # type: ignore[no-untyped-def]
     return empty_results(q)
 
 
@@ -306,6 +366,7 @@ def decode(
     scale: float | None = None,
     return_lse: bool = False,
     longest: int | None = None,
+    total: int | None = None,
     check: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """The attention of the last Nq tokens of each sequence, 1 to 8, over all of its keys so far; without gradients.
@@ -317,7 +378,9 @@ def decode(
     is token length - Nq + i and sees the keys up to its own; one before the first token, as in an empty sequence, gives 0 and
     L = -inf. What lies beyond a length is never read. Lengths and table are int32, contiguous, on q's device.
     ``splits`` programs, 1 to 128, share the keys of a sequence; unless given, ``choose_splits`` does for ``longest`` keys, by
-    default the longest of ``lengths`` if these are on the CPU, and the cache's room if they are on a GPU. ``scale`` is 1/√D unless
+    default the longest of ``lengths`` if these are on the CPU, and the cache's room if they are on a GPU. If ``total``, the keys of all
+    sequences, says that their lengths differ much, a long one gets more splits than a short one; known by itself on the CPU.
+    So without ``splits`` the last bits of a sequence may depend on the others of its batch. ``scale`` is 1/√D unless
     given. ``return_lse``: also L [B, H, Nq] in float32, the natural log-sum-exp of each row of scores.
 
     Raises TypeError or ValueError before any launch. Numbers of lengths and table are looked at where that costs no waiting: on
@@ -330,6 +393,8 @@ def decode(
         checks.whole("splits", splits, 1, MOST_SPLITS)
     if longest is not None:
         checks.whole("longest", longest, 0)
+    if total is not None:
+        checks.whole("total", total, 0)
     checks.truth("return_lse", return_lse)
     checks.truth("check", check)
     eager = not torch.compiler.is_compiling() and fast_launch.eager(*arguments)
@@ -338,7 +403,8 @@ def decode(
     plan = _plans.get(key)
     if plan is None:
         causal, scale, seen = decode_options(*arguments, scale, check)
-        longest = seen if longest is None else longest
+        if seen is not None:
+            longest, total = max(seen, default=0) if longest is None else longest, sum(seen)
         plan = _Plan((causal, -q.shape[2], scale, 0.0))
         if fast:
             if len(_plans) >= fast_launch.MOST:
@@ -346,24 +412,32 @@ def decode(
             _plans[key] = plan
     if longest is None:
         longest = k_cache.shape[2] * (1 if block_table is None else block_table.shape[1])
+    even = lengths is not None and total is not None and splits is None and uneven(len(q), longest, total)
+    keys = total // len(q) if even else longest  # type: ignore[operator]
     if not eager:
-        o, L = _operator(*arguments, *plan.options, splits or 0, longest)
+        o, L = _operator(*arguments, *plan.options, splits or 0, keys, even)
     else:
-        o, L = plan.repeated(splits or splits_for(q, k_cache.shape[1], longest))(None, arguments)
+        o, L = plan.launch(splits, keys, even, q, k_cache)(None, arguments)
     return (o, L) if return_lse else o
 
 
 class _Plan:
-    """What the arguments of calls alike mean, and the launches that serve them by their number of splits."""
+    """What the arguments of calls alike mean, and the launches that serve them, by how the keys are cut."""
 
     def __init__(self, options: tuple[bool, int, float, float]) -> None:
         self.options = options
-        self.launches: dict[int, fast_launch.Replayed] = {}
+        self.launches: dict[Any, fast_launch.Replayed] = {}
 
-    def repeated(self, splits: int) -> fast_launch.Replayed:
-        if splits not in self.launches:
-            self.launches[splits] = fast_launch.Replayed(launch_decode, (*self.options, splits, 0))
-        return self.launches[splits]
+    def launch(
+        self, splits: int | None, keys: int, even: bool, q: torch.Tensor, k: torch.Tensor
+    ) -> fast_launch.Replayed:
+        cut = (splits, even) if splits else (None, even, keys // SHORTEST)
+        found = self.launches.get(cut)
+        if found is None:
+            found = self.launches.get(chosen := (splits or splits_for(q, k.shape[1], keys, even), even))
+            found = found or fast_launch.Replayed(launch_decode, (*self.options, chosen[0], 0, even))
+            self.launches[cut] = self.launches[chosen] = found
+        return found
 
 
 _plans: dict[Any, _Plan] = {}

@@ -12,7 +12,6 @@ from course_lib.kernels.launching import LARGEST_D, LONGEST, check_launch, check
 from course_lib.kernels.portable.rows import FARTHEST_ROWS
 
 MOST_QUERIES = 8
-MOST_SPLITS = 128
 SMALLEST_PAGE = 16
 
 
@@ -28,8 +27,8 @@ def check_gradients(**tensors: Any) -> None:
 
 def decode_options(
     q: Any, k: Any, v: Any, lengths: Any, table: Any, scale: Any, check: bool
-) -> tuple[bool, float, int | None]:
-    """(causal, scale, the longest length or None where it was not read) of good arguments; TypeError or ValueError for others."""
+) -> tuple[bool, float, list[int] | None]:
+    """(causal, scale, the lengths or None where they were not read) of good arguments; TypeError or ValueError for others."""
     names = {"q": q, "k_cache": k, "v_cache": v}
     for name, x in names.items():
         checks.dense(name, x)
@@ -79,14 +78,14 @@ def decode_options(
             raise ValueError(
                 f"block_table has room for {room:,} tokens a sequence; kernels take at most {LONGEST:,}: pass fewer columns"
             )
-    longest = None
+    seen = None
     if not torch.compiler.is_compiling():
         check_differentiation(**names)
         if not q.is_meta:
             check_launch(**names)
             if fast_launch.eager(q, lengths, table) and (check or q.device.type == "cpu"):
-                longest = _check_numbers(lengths, table, room, rows, k.shape[0])
-    return n_q > 1, scale, longest
+                seen = _check_numbers(lengths, table, b, room, rows, k.shape[0])
+    return n_q > 1, scale, seen
 
 
 def _check_whole_numbers(name: str, x: Any, shape: tuple[int, ...], q: torch.Tensor) -> None:
@@ -107,12 +106,14 @@ def _check_whole_numbers(name: str, x: Any, shape: tuple[int, ...], q: torch.Ten
         raise ValueError(f"{name} has strides {list(x.stride())}; pass {name}.contiguous()")
 
 
-def _check_numbers(lengths: torch.Tensor | None, table: torch.Tensor | None, room: int, page: int, pages: int) -> int:
-    """ValueError for a length beyond the room, or a page that a sequence uses and that is none; the longest length."""
-    if lengths is not None:
-        for b, length in enumerate(lengths.tolist()):
-            if not 0 <= length <= room:
-                raise ValueError(f"lengths[{b}] is {length:,}; the cache has room for {room:,}: pass 0 to {room:,}")
+def _check_numbers(
+    lengths: torch.Tensor | None, table: torch.Tensor | None, batch: int, room: int, page: int, pages: int
+) -> list[int]:
+    """ValueError for a length beyond the room, or a page that a sequence uses and that is none; the lengths."""
+    found = [room] * batch if lengths is None else lengths.tolist()
+    for b, length in enumerate(found):
+        if not 0 <= length <= room:
+            raise ValueError(f"lengths[{b}] is {length:,}; the cache has room for {room:,}: pass 0 to {room:,}")
     if table is not None:
         ends = torch.full((len(table),), room, device=table.device) if lengths is None else lengths
         used = torch.arange(table.shape[1], device=table.device) * page < ends[:, None]
@@ -122,4 +123,4 @@ def _check_numbers(lengths: torch.Tensor | None, table: torch.Tensor | None, roo
             raise ValueError(
                 f"block_table[{b}, {slot}] is {int(table[b, slot])}; the cache has {pages} pages: pass 0 to {pages - 1}"
             )
-    return room if lengths is None else max(lengths.tolist(), default=0)
+    return found

@@ -86,7 +86,8 @@ class KVCache:
     def attend(self, q: torch.Tensor, *, splits: int | None = None, scale: float | None = None) -> torch.Tensor:
         """The attention of the last tokens: q [batch, heads, n, d], n from 1 to 8, over all tokens so far, their own among them."""
         return decode(  # type: ignore[return-value]
-            q, self.k, self.v, self.lengths, block_table=self.block_table, splits=splits, scale=scale, longest=max(self._lengths)
+            q, self.k, self.v, self.lengths, block_table=self.block_table, splits=splits, scale=scale,
+            longest=max(self._lengths), total=sum(self._lengths),
         )  # fmt: skip
 
     def clear(self, b: int) -> None:

@@ -44,6 +44,7 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "attention_beside_peers": beside_peers.attention_beside_peers,
     "ring_of_gpus": many_gpus.ring_of_gpus,
     "decoding_speed": decoding.decoding_speed,
+    "decoding_splits": decoding.decoding_splits,
     "capstone_losses": capstone.capstone_losses,
     "capstone_sample": capstone.capstone_sample,
     "capstone_tokens": capstone.capstone_tokens,

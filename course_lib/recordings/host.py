@@ -54,7 +54,7 @@ def attention_host() -> list[dict[str, Any]]:
                 run = partial(_backward, call, (q, k, v), do) if "backward" in mode else call
                 chosen = sdpa_kernel(FUSED[name]) if name in FUSED else contextlib.nullcontext()
                 with chosen, within():
-                    low, middle, high = _microseconds(run)
+                    low, middle, high = microseconds(run)
                 b, h, n, d = shape
                 rows.append(
                     {"batch": b, "heads": h, "n": n, "d": d, "mode": mode, "algorithm": name}
@@ -71,8 +71,8 @@ def _backward(call: Callable[[], torch.Tensor], leaves: tuple[torch.Tensor, ...]
     torch.autograd.grad(call(), leaves, do)
 
 
-def _microseconds(call: Callable[[], Any]) -> list[float]:
-    """Quartiles over the rounds of the mean over a burst."""
+def microseconds(call: Callable[[], Any]) -> list[float]:
+    """Of the host for a call: quartiles over the rounds of the mean over a burst."""
     samples = []
     for _ in range(ROUNDS + 3):
         torch.cuda.synchronize()
