@@ -76,3 +76,12 @@ def test_ours_serves_where_nothing_was_passed_and_says_why() -> None:
     assert own_kernel.own_attention().words.endswith("its code was not kept: run its check again")
     progress_file.save("window_kernel", "passed", "import nothing_there\n\ndef helper(): ...")
     assert not own_kernel.own_attention().yours
+
+
+def test_two_kernels_that_are_read_before_either_is_launched_stay_apart() -> None:
+    for name in ("window_kernel", "decode_kernel"):
+        passed(name)
+    own, cache = own_kernel.own_attention(), own_kernel.own_cache()
+    q, k, v = heads(5)
+    torch.testing.assert_close(own.attend(q, k, v), plain_attention(q, k, v, True), atol=1e-4, rtol=1e-4)
+    assert cache.yours

@@ -53,7 +53,7 @@ def swapped(attend: Callable[..., torch.Tensor]) -> list[str]:
         torch.manual_seed(0)
         sizes: dict[str, Any] = gpt.LAPTOP | {"n_layer": 2}
         model = gpt.GPT(each, vocab_size=len(text.letters), **sizes).to(runtime.device())
-        both.append(gpt.fit(model, text.train, steps=3, batch=1, length=24, lr=3e-3).losses)
+        both.append(gpt.fit(model, text.train, steps=3, batch=2, length=32, lr=3e-3).losses)
     apart = max(abs(a - b) for a, b in zip(*both, strict=True))
     found.append("its gradients are those of float64")
     if not apart < CLOSE:

@@ -36,8 +36,7 @@ DELIVERABLES = (
         "swap it in", 45,
         """Pass `window_kernel` (lecture 05) if you have not, and train with it. Hand in a causal attention, `(q, k, v) -> o`, [B,
 H, N, 16] in float32: `own_kernel.own_attention()` makes one of your kernel, or write your own. The check looks for the
-future, for gradients, and for three steps of training beside SDPA. *Answer:* how far apart are the losses, and why are
-they not equal?""",
+future, for gradients, and for three steps of training beside SDPA. *Answer:* how far apart are the losses, and why may they differ?""",
         "my_attention = own_kernel.own_attention().attend",
         judge.swapped,
     ),

@@ -207,7 +207,7 @@ def _over_context(axes: Sequence[Axes]) -> None:
 # --- generation ---
 
 
-class Writing(NamedTuple):
+class _Writing(NamedTuple):
     """A character of each of ``batch`` texts behind ``context`` others, with or without a cache: seconds, and what a cache has to read."""
 
     n_embd: int
@@ -230,9 +230,9 @@ class Writing(NamedTuple):
         return self.batch * data.gpu("H200").hbm_bytes_per_s / self.bytes
 
 
-def writing(how: str, batch: int = 1, width: int = 384) -> list[Writing]:
+def writing(how: str, batch: int = 1, width: int = 384) -> list[_Writing]:
     """The recorded cells 'cache' or 'no cache' of a batch and a model, by context."""
-    found = [x for x in rows(Writing, "capstone_generation") if (x.how, x.batch, x.n_embd) == (how, batch, width)]
+    found = [x for x in rows(_Writing, "capstone_generation") if (x.how, x.batch, x.n_embd) == (how, batch, width)]
     return sorted(found, key=lambda x: x.context)
 
 
