@@ -2,6 +2,8 @@ import math
 
 import torch
 
+from course_lib.model import softmax
+
 
 def right_by_a_sigmoid(O, L, sink):
     share = torch.sigmoid(L - sink[:, None]).nan_to_num(0.0)
@@ -63,3 +65,12 @@ def wrong_sinks_of_the_queries(O, L, sink):
     sinks = sink if len(sink) == L.shape[1] else sink[:, None]
     new = torch.logaddexp(L, sinks)
     return O * torch.exp(L - new).nan_to_num(0.0)[..., None], new
+
+
+def wrong_by_the_library(O, L, sink):
+    kept = [softmax.State(l, (l > -math.inf).float(), o) for l, o in zip(L, O)]
+    none = [softmax.State(s.expand(L.shape[1]), torch.ones(L.shape[1]), torch.zeros_like(o)) for s, o in zip(sink, O)]
+    states = [softmax.merge(a, b) for a, b in zip(kept, none)]
+    return torch.stack([(s.o / s.l[:, None]).nan_to_num(0.0) for s in states]), torch.stack(
+        [s.m + s.l.log() for s in states]
+    )

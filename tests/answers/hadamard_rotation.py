@@ -3,6 +3,8 @@ import math
 import numpy as np
 import torch
 
+from course_lib.model import quantize
+
 
 def right_number_by_number(x, sign):
     x, half = x * sign, 1
@@ -26,3 +28,7 @@ def right_by_the_bits_of_the_place(x, sign):
 def wrong_unit_rows_rotated(x, sign):
     """if you multiply with the matrix"""
     return (x * sign) @ right_by_the_bits_of_the_place(torch.eye(x.shape[1]), torch.ones_like(sign))
+
+
+def wrong_by_the_library(x, sign):
+    return quantize.butterflies(x * sign)[-1]

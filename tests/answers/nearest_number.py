@@ -1,7 +1,11 @@
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
+import torch
+
+from course_lib.model import formats
 
 
 def _step(x, mantissa, lowest):
@@ -38,3 +42,9 @@ def wrong_tie_to_an_even_number(x, mantissa, lowest):
     if 2 * (x - low) != step:
         return round(x / step) * step
     return low if low % 2 == 0 else low + step
+
+
+def wrong_by_the_library(x, mantissa, lowest):
+    wide = {"largest": math.inf, "finite": False, "mantissa": mantissa, "bias": 1 - lowest}
+    formats.FORMATS["mine"] = SimpleNamespace(**wide)
+    return float(formats.rounded(torch.tensor(x, dtype=torch.float64), "mine"))

@@ -2,6 +2,8 @@ import math
 
 import torch
 
+from course_lib.model import softmax
+
 
 def right_score_by_score(m, l, x):
     for score in x.tolist():
@@ -26,3 +28,8 @@ def wrong_double_precision_for_a_maximum(m, l, x):
 def wrong_mean_for_a_maximum(m, l, x):
     new, middle = max(m, float(x.max())), float(x.mean())
     return new, l * math.exp(m - new) + float(torch.exp(x - middle).sum()) * math.exp(middle - new)
+
+
+def wrong_by_the_library(m, l, x):
+    state = softmax.update(softmax.State(torch.tensor(m), torch.tensor(l)), x)
+    return float(state.m), float(state.l)

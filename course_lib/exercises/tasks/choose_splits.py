@@ -26,7 +26,7 @@ EXERCISE = Exercise(
     minutes=12,
     asked=ASKED,
     stub=STUB,
-    answers=("course_lib.kernels.decoding.choose_splits",),
+    answers=("course_lib.kernels.decoding.choose_splits", "course_lib.kernels.decoding.wave_efficiency"),
     hints=(
         "How many waves do p · s programs take on the seats? How many seats do these waves offer, and how many are taken?",
         "programs = batch * heads_k * s, waves = ⌈programs / seats⌉, fill = programs / (waves * seats). Not heads: a group is one tile.",

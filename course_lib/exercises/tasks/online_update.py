@@ -23,7 +23,7 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     parts=("m", "l"),
-    answers=("course_lib.model.softmax.update",),
+    answers=("course_lib.model.softmax.update", "course_lib.model.softmax.merge"),
     hints=(
         "The new maximum is the larger of the old one and the block's.",
         "The old ℓ was summed relative to the old m. By which factor must it be multiplied to be relative to the new one?",

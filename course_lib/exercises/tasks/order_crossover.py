@@ -33,6 +33,7 @@ EXERCISE = Exercise(
     minutes=15,
     asked=ASKED,
     stub=STUB,
+    answers=("course_lib.model.cost.flash_v1_traffic", "course_lib.model.cost.flash_v2_traffic"),
     hints=(
         "Every term has the factor N: count the bytes of one row. What does V1 move for each block of keys, and what "
         "once? What does V2? Then try each block_n.",
