@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from course_lib import runtime
-from course_lib.exercises import exercises
+from course_lib.exercises import answering, checking, exercises, values
 from course_lib.exercises.checking import check_exercise
+from course_lib.exercises.forked_process import Outcome
+from course_lib.exercises.material import material
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 FILES = sorted(path.stem for path in (Path(__file__).parent / "answers").glob("*.py"))
@@ -42,3 +44,19 @@ def test_a_wrong_answer_is_refused(exercise, function, page) -> None:
     report = check_exercise(exercise, function, keep=False, page=page)
     assert report.status == "failed"
     assert (getattr(function, "fn", function).__doc__ or "") in report.diagnosis, report
+
+
+@pytest.mark.parametrize(
+    ("exercise", "function", "page"), [x for x in (*answers("right_"), *answers("wrong_")) if x.values[0].apart]
+)
+def test_calls_that_know_nothing_of_each_other_are_judged_as_in_a_check(exercise, function, page) -> None:
+    known = material(exercise)
+    cases = values.encode([("", case.args, dict(case.options)) for case in known.cases])
+    ready, told, *found = answering.answers({"exercise": exercise.name, "page": page, "cases": cases})
+    assert (ready, told[0]) == ("ready", "defined")
+    report = checking.judged(exercise, known, [Outcome.of(x) for x in found], str)
+    here = check_exercise(exercise, function, keep=False, page=page)
+    assert (report.status, report.failed, report.diagnosis) == (here.status, here.failed, here.diagnosis), (
+        report,
+        here,
+    )

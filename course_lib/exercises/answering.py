@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 
 import torch
 
-from course_lib.exercises import forked_process, values
+from course_lib.exercises import apart, forked_process, isolation, values
 from course_lib.exercises.base import Case, Exercise
 from course_lib.exercises.catalogue import exercises
-from course_lib.exercises.definitions import definitions, script
+from course_lib.exercises.definitions import Statements, needed, script
 from course_lib.exercises.functions import signature_of, source_of, untouched
 from course_lib.exercises.material import run_case
 
@@ -32,27 +32,55 @@ def answers(question: dict[str, Any]) -> Iterator[Any]:
     (kind, words …) with 'missing', 'not attempted', 'refused' or 'defined'; and of a function that is defined the outcome of each case.
     """
     exercise, page = exercises()[question["exercise"]], question["page"]
-    cases = [Case(*case) for case in values.decode(question["cases"])]
     yield "ready"
+    if exercise.apart:
+        yield from _apart(exercise, page, question)
+        return
+    cases = [Case(*case) for case in values.decode(question["cases"])]
     left_out = ""
     if exercise.compiles:
         text, left_out = kernel_page(page, exercise.name)
         page = ["from course_lib.kernels import tl, triton", text]
         yield text, left_out
-    space, errors = definitions(page, [exercise.name])
+    told, function = _defined(exercise, needed(page, [exercise.name]), left_out)
+    yield told
+    if told[0] == "defined":
+        with first_settings():
+            yield from _outcomes(exercise, function, cases)
+
+
+def _apart(exercise: Exercise, page: Sequence[str], question: dict[str, Any]) -> Iterator[Any]:
+    """The same of a function whose calls are not to know each other, nor the cases."""
+    statements, given = needed(page, [exercise.name]), [question.pop("cases")]
+    isolation.prctl(isolation.DUMPABLE, 0)  # nobody else reads this process's memory
+
+    def define() -> tuple[tuple[str, ...], Any]:
+        return _defined(exercise, statements)
+
+    with apart.Page(define, first_settings, forget=given.clear) as called:
+        told = called()
+        yield told
+        if told[0] == "defined":
+            yield from _outcomes(exercise, called, [Case(*case) for case in values.decode(given[0])])
+
+
+def _defined(exercise: Exercise, statements: Statements, left_out: str = "") -> tuple[tuple[str, ...], Any]:
+    """How the definition of an exercise's function went, (kind, words …), and the function."""
+    space, errors = statements.executed()
     function = space.get(exercise.name)
     if exercise.name in errors or not callable(function):
-        yield "missing", errors.get(exercise.name) or left_out or "no cell defines it"
-    elif untouched(function, exercise.stub):
-        yield ("not attempted",)
-    else:
-        with first_settings():
-            if refused := wrong_shape(exercise, function):
-                yield "refused", *refused
-                return
-            yield "defined", source_of(function)[:20_000]
-            calls = [functools.partial(run_case, exercise, function, case) for case in cases]
-            yield from (outcome.as_data() for outcome in forked_process.in_process(function, calls))
+        return ("missing", errors.get(exercise.name) or left_out or "no cell defines it"), None
+    if untouched(function, exercise.stub):
+        return ("not attempted",), None
+    with first_settings():
+        if refused := wrong_shape(exercise, function):
+            return ("refused", *refused), None
+    return ("defined", source_of(function)[:20_000]), function
+
+
+def _outcomes(exercise: Exercise, function: Callable[..., Any], cases: Sequence[Case]) -> Iterator[Any]:
+    calls = [functools.partial(run_case, exercise, function, case) for case in cases]
+    yield from (outcome.as_data() for outcome in forked_process.in_process(function, calls))
 
 
 def kernel_page(page: Sequence[str], name: str, own: str = "") -> tuple[str, str]:

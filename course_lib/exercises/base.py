@@ -60,7 +60,8 @@ class Exercise:
     compiles: of a kernel, its arguments with Triton's word for their type ("*fp32", "i32", "fp32"), or the value of constants:
     what passes is compiled with them, and with those of the cases' options. A matmul of fp32 numbers in TF32 is refused there.
     answers: functions of the library, "course_lib.module.name", that would be the answer; who calls one is told to write it, and where
-    students are graded they have no body.
+    students are graded they have no body. apart: whether in grading each call has a process of its own, which knows nothing of the
+    others: of functions that are to learn from each other by messages alone.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Exercise:
     arguments: tuple[str, ...] = ()
     compiles: Mapping[str, str | int] = field(default_factory=dict)
     answers: tuple[str, ...] = ()
+    apart: bool = False
     todo: str = "Replace the three dots"
 
     def constants(self, case: Case) -> dict[str, str | int]:

@@ -47,31 +47,41 @@ def definitions(sources: Sequence[str], wanted: Iterable[str], own: str = "") ->
     A cell that is no Python is left out. Of a name that is bound twice the last one counts that a check saw; ``own``: the source of
     the function that this check sees, if several do. An exception leaves out its statement.
     """
-    steps, flags = _needed(sources, list(wanted), own)
-    space: dict[str, Any] = {"__name__": "__main__"}  # as a notebook is called
-    errors: dict[str, str] = {}
-    for step in steps:
-        try:
-            code = _compiled(step.node, _file(step.number), flags)
-            if code.co_flags & inspect.CO_COROUTINE:
-                asyncio.run(eval(code, space))
+    return needed(sources, list(wanted), own).executed()
+
+
+class Statements(NamedTuple):
+    """The statements that names are made of, in order, and the flags that all are compiled with."""
+
+    steps: list[_Step]
+    flags: int
+
+    def executed(self) -> Definitions:
+        """The names."""
+        space: dict[str, Any] = {"__name__": "__main__"}  # as a notebook is called
+        errors: dict[str, str] = {}
+        for step in self.steps:
+            try:
+                code = _compiled(step.node, _file(step.number), self.flags)
+                if code.co_flags & inspect.CO_COROUTINE:
+                    asyncio.run(eval(code, space))
+                else:
+                    exec(code, space)
+            except BaseException as error:  # SystemExit as well: this is somebody's page
+                errors |= dict.fromkeys(step.bound, f"{type(error).__name__}: {error} (cell {step.number})")
             else:
-                exec(code, space)
-        except BaseException as error:  # SystemExit as well: this is somebody's page
-            errors |= dict.fromkeys(step.bound, f"{type(error).__name__}: {error} (cell {step.number})")
-        else:
-            errors = {name: words for name, words in errors.items() if name not in step.bound}
-    return Definitions(space, errors)
+                errors = {name: words for name, words in errors.items() if name not in step.bound}
+        return Definitions(space, errors)
 
 
 def script(sources: Sequence[str], wanted: Iterable[str], own: str = "") -> str:
     """The same as the text of a file of its own, without Triton's names, which the course's library hands on."""
-    steps, _ = _needed(sources, list(wanted), own)
+    steps = needed(sources, list(wanted), own).steps
     return ast.unparse(ast.Module([s.node for s in steps if not s.bound or not s.bound <= {"tl", "triton"}], []))
 
 
-def _needed(sources: Sequence[str], wanted: Sequence[str], own: str) -> tuple[list[_Step], int]:
-    """The statements that ``wanted`` are made of, in order, and the flags that all are compiled with."""
+def needed(sources: Sequence[str], wanted: Sequence[str], own: str = "") -> Statements:
+    """What ``wanted`` are made of; nothing of it is run."""
     nodes = [(number, node) for number, source in enumerate(sources, 1) for node in _statements(number, source)]
     flags = 0
     for _, node in nodes:
@@ -86,16 +96,16 @@ def _needed(sources: Sequence[str], wanted: Sequence[str], own: str) -> tuple[li
     last = _last_check(nodes, wanted, own)
     before = {name for step in steps[: last + 1] for name in step.bound}
     steps[last + 1 :] = [s._replace(bound=s.bound - before, changed=s.changed - before) for s in steps[last + 1 :]]
-    needed, size = set(wanted), 0
+    names, size = set(wanted), 0
     everywhere = {name for step in steps for name in step.bound}
-    while len(needed) != size:
-        size = len(needed)
+    while len(names) != size:
+        size = len(names)
         for step in steps:
-            if (step.bound | step.changed) & needed:
-                needed |= step.used
-        if any(name not in everywhere and not hasattr(builtins, name) for name in needed):
-            needed.add("*")
-    return [step for step in steps if (step.bound | step.changed) & needed], flags
+            if (step.bound | step.changed) & names:
+                names |= step.used
+        if any(name not in everywhere and not hasattr(builtins, name) for name in names):
+            names.add("*")
+    return Statements([step for step in steps if (step.bound | step.changed) & names], flags)
 
 
 def _last_check(nodes: Sequence[tuple[int, ast.stmt]], wanted: Sequence[str], own: str) -> int:

@@ -80,7 +80,15 @@ def _missing(ended: str, limit: float) -> Failure:
     return Failure("crash", f"{ended or 'it sent no result'}; the notebook is unharmed")
 
 
-class _Tail(io.TextIOBase):
+class EndedError(Exception):
+    """A call of the function failed in another process; ``failure`` says how."""
+
+    def __init__(self, failure: Failure):
+        super().__init__(failure.words)
+        self.failure = failure
+
+
+class Tail(io.TextIOBase):
     """The end of what is printed."""
 
     def __init__(self) -> None:
@@ -90,23 +98,31 @@ class _Tail(io.TextIOBase):
         self.text = (self.text + text[-PRINTED:])[-PRINTED:]
         return len(text)
 
+    def take(self) -> str:
+        """What there is; it begins anew."""
+        taken, self.text = self.text, ""
+        return taken
+
 
 def in_process(function: Callable[..., Any], calls: Sequence[Callable[[], Any]]) -> Iterator[Outcome]:
     """The outcome of each call, in order, in this process; memory accesses of kernels are watched."""
     with watched_memory() as notes, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of a kernel's infinities in the interpreter
         for call in calls:
-            printed = _Tail()
+            printed = Tail()
             notes.clear()
             try:
                 with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
                     result = values.plain(call())
             except BaseException as error:  # SystemExit and KeyboardInterrupt, too
-                result = _failure(function, error)
+                result = failure(function, error)
             yield Outcome(result, printed.text, tuple(notes))
 
 
-def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
+def failure(function: Any, error: BaseException) -> Failure:
+    """What an exception says, and of the student's function the line."""
+    if isinstance(error, EndedError):
+        return error.failure
     cause: BaseException = error
     try:
         for _ in range(DEEPEST):  # Triton's interpreter wraps what a kernel raises

@@ -27,7 +27,7 @@ LONGEST = 16 << 20  # bytes of a message
 MOST = 64 << 20  # bytes of all messages
 GRACE = 5.0  # seconds for a supervisor to end what there is
 _LIBC: Any = ctypes.CDLL(None) if os.name == "posix" else None
-DIE_WITH_PARENT, ADOPT = 1, 36  # of prctl
+DIE_WITH_PARENT, DUMPABLE, ADOPT = 1, 4, 36  # of prctl
 
 
 class Sent(NamedTuple):

@@ -33,7 +33,7 @@ _MOUNTS, _HOST, _IPC, _USER, _PIDS, _NETWORK = (
     0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000,
 )  # of unshare  # fmt: skip
 _NOSUID_NODEV, _READ_ONLY = 6, 1  # of mount
-_DUMPABLE, _NO_NEW_PRIVILEGES = 4, 38  # of prctl
+_NO_NEW_PRIVILEGES = 38  # of prctl
 _CAPABILITIES = 0x20080522  # version 3 of capset
 _size = 4 << 30  # bytes of address space that the server has
 _LIBC: Any = ctypes.CDLL(None, use_errno=True)
@@ -63,7 +63,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: _leave())
     isolation.prctl(isolation.DIE_WITH_PARENT, signal.SIGTERM)
     isolation.prctl(isolation.ADOPT, 1)
-    isolation.prctl(_DUMPABLE, 0)
+    isolation.prctl(isolation.DUMPABLE, 0)
     number = 0
     control.send(b"ready")
     while True:
@@ -128,7 +128,7 @@ def _unshare() -> None:
     user, group = os.getuid(), os.getgid()
     _done(_LIBC.unshare(_MOUNTS | _HOST | _IPC | _PIDS | _NETWORK | (_USER if user else 0)))
     if user:
-        isolation.prctl(_DUMPABLE, 1)  # or these files are root's
+        isolation.prctl(isolation.DUMPABLE, 1)  # or these files are root's
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             Path("/proc/self", name).write_text(text, encoding="ascii")
 
@@ -154,7 +154,7 @@ def _look_after(
 ) -> NoReturn:
     """Have the work done by a process of its own; say how that ended; end when it has, when time is up, or when nobody waits for it."""
     isolation.prctl(isolation.ADOPT, 1)
-    isolation.prctl(_DUMPABLE, 0)
+    isolation.prctl(isolation.DUMPABLE, 0)
     signal.signal(signal.SIGTERM, lambda *_: _end(settings, account, scratch))
     worker = os.fork()
     if worker == 0:
@@ -224,7 +224,7 @@ def _work(
     seccomp.restrict()
     header, none = (ctypes.c_uint32 * 2)(_CAPABILITIES, 0), (ctypes.c_uint32 * 6)()
     _LIBC.capset(header, none)
-    isolation.prctl(_DUMPABLE, 1)
+    isolation.prctl(isolation.DUMPABLE, 1)
     if question["kind"] == "compile":
         answering.compiled(question, answer)
     isolation.send(answer, answering.answers(question) if question["kind"] == "answer" else ["here"])

@@ -3,8 +3,6 @@
 from collections.abc import Generator, Sequence
 from typing import Any
 
-MOST = 10_000  # requests of all
-
 
 class Waits(Exception):  # noqa: N818 - a state, not an error
     """Whoever asks cannot go on now."""
@@ -14,6 +12,7 @@ class Turns:
     """``answer`` grants requests. ``trouble`` says in words what went wrong, '' if nothing did; it ends everything."""
 
     trouble = ""
+    longest = 10_000  # requests of all, in one run
 
     def answer(self, who: int, request: Any) -> Any:
         """What the generator gets for its request. Raises Waits if it has to wait; sets ``trouble`` for a request that there is not."""
@@ -63,7 +62,7 @@ class Turns:
                         self.trouble = self.trouble or self.left_behind(who)
                         break
                     count += 1
-                    if count > MOST:
+                    if count > self.longest:
                         self.trouble = f"{self.name(who)} never stops asking"
                     if eager:
                         break

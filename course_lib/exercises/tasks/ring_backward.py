@@ -47,6 +47,7 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     run=run,
+    apart=True,
     tolerance=1e-4,
     parts=("trouble with messages", "(dq, dk, dv) of each rank", "posts of each rank"),
     arguments=("ranks", "q of all tokens", "k", "v", "do"),

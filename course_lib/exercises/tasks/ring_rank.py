@@ -61,6 +61,7 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     run=run,
+    apart=True,
     tolerance=1e-4,
     parts=("trouble with messages", "o of each rank", "posts of each rank", "attends while a message travels"),
     arguments=("ranks", "q of all tokens", "k", "v"),

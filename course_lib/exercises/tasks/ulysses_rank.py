@@ -53,6 +53,7 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     run=run,
+    apart=True,
     tolerance=1e-4,
     parts=("trouble with messages", "o of each rank", "tokens of the queries that each rank attends with"),
     arguments=("ranks", "q of all tokens", "k", "v"),

@@ -1,0 +1,122 @@
+"""A student's function in processes of its own, as grading calls it where calls are to know nothing of each other."""
+
+import contextlib
+import io
+import os
+import time
+
+import pytest
+import torch
+
+from course_lib.exercises.apart import Page
+from course_lib.exercises.forked_process import EndedError
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+SEEN: list[object] = []
+
+
+def called(function):
+    return Page(lambda: (("defined", "its source"), function), contextlib.nullcontext, lambda: None)
+
+
+def test_plain_results_and_how_the_definition_went() -> None:
+    with called(lambda x, y: (x + y, {"a": [x]})) as page:
+        assert page() == ("defined", "its source")
+        assert page(1, 2) == (3, {"a": [1]})
+
+
+def test_a_call_knows_nothing_of_another_and_changes_no_argument() -> None:
+    def function(x):
+        SEEN.append(x)
+        x.fill_(7)
+        return len(SEEN)
+
+    x = torch.zeros(3)
+    with called(function) as page:
+        assert [page(x) for _ in range(3)] == [1, 1, 1]
+    assert x.tolist() == [0, 0, 0]
+    assert SEEN == []
+
+
+def test_what_it_is_not_to_know_is_forgotten() -> None:
+    secret = ["the cases"]
+    with Page(lambda: ((), lambda x: list(secret)), contextlib.nullcontext, secret.clear) as page:
+        assert page(0) == []
+    assert secret == ["the cases"]
+
+
+def test_functions_are_called_where_they_are() -> None:
+    calls = []
+
+    def own(a, b=1):
+        if b == 0:
+            raise ValueError("b is 0")
+        calls.append((a, b))
+        return a / b
+
+    def function(x, ask):
+        with pytest.raises(RuntimeError, match="ValueError: b is 0"):
+            ask(x, b=0)
+        return ask(x, b=2) + ask(x)
+
+    with called(function) as page:
+        assert page(6, own) == 9
+    assert calls == [(6, 2), (6, 1)]
+
+
+def test_a_generator_sees_what_its_tensors_become() -> None:
+    def function(x):
+        print("begun")
+        y = yield ("post", x)
+        before = y.tolist()
+        yield ("wait",)
+        return before, y.tolist()
+
+    said = io.StringIO()
+    with called(function) as page, contextlib.redirect_stdout(said):
+        code = page(torch.ones(2))
+        kind, x = next(code)
+        empty = torch.full((2,), torch.nan)
+        assert (kind, x.tolist()) == ("post", [1, 1])
+        assert code.send(empty) == ("wait",)
+        empty.copy_(x + 1)
+        with pytest.raises(StopIteration) as end:
+            code.send(None)
+    before, after = end.value.value
+    assert all(value != value for value in before)
+    assert after == [2, 2]
+    assert said.getvalue() == "begun\n"
+
+
+def test_failures_are_told_as_where_there_is_one_process() -> None:
+    def function(x):
+        print("so far")
+        if x == 1:
+            os._exit(3)
+        return x / 0
+
+    said = io.StringIO()
+    with called(function) as page, contextlib.redirect_stdout(said):
+        with pytest.raises(EndedError) as error:
+            page(0)
+        assert error.value.failure.words == "ZeroDivisionError: division by zero"
+        assert error.value.failure.line == "line 5: return x / 0"
+        with pytest.raises(EndedError, match="its process ended"):
+            page(1)
+    assert said.getvalue() == "so far\n"
+
+
+def test_no_word_goes_by_a_file(tmp_path) -> None:
+    def function(x):
+        (tmp_path / "word").write_text("word")
+
+    with called(function) as page, pytest.raises(EndedError, match="File too large"):
+        page(0)
+
+
+def test_a_call_costs_little() -> None:
+    with called(lambda x: x) as page:
+        begin = time.monotonic()
+        for _ in range(20):
+            page(1)
+        assert time.monotonic() - begin < 4
