@@ -129,6 +129,11 @@ bench-host: $(READY)  ## what a call of attention() costs the host, beside torch
 capstone: $(READY)  ## train a GPT on Shakespeare with attention() (SDPA without a GPU), and let it talk; stopped, it goes on: make capstone ARGS="--steps 500"
 	@$(PYTHON) -m course_lib.gpt $(ARGS)
 
+.PHONY: bench-pictures
+bench-pictures: $(READY)  ## how long a reader waits for each control's slowest setting, in JupyterLab in Chromium: table; L=05 one lecture, RECORD=1 record
+	@test -d tests || { echo "a student's copy has no tests; make lab opens the lectures"; exit 1; }
+	@$(PYTHON) tests/bench_pictures.py $(L) $(if $(RECORD),--record)
+
 .PHONY: notebooks
 notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 re-measures timings
 	@$(PYTHON) -m course_lib.publish.notebooks $(if $(FRESH),--fresh)
