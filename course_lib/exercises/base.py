@@ -51,7 +51,8 @@ class Exercise:
     """One exercise, as its module of ``tasks`` describes it. What it is checked by lies in ``oracles``.
 
     asked: Markdown. stub: the code cell up to the call of ``check``; it defines ``name`` with the body ``...``, or with one that is to be
-    mended; todo: what to do with it. level: 1 to 3.
+    mended; todo: what to do with it. level: 1 a few minutes from the page, 2 a new step, 3 half an hour and an idea. core: whether later
+    lectures build on it.
     run(function, case): calls the function; for kernels, launches it. examine(case, result): what is compared with the right
     result, where that is not the result itself; it gets plain data, where answers are judged, out of reach of students' code.
     tolerance: of numbers, relative to the largest expected one. parts: names of the parts where a result is a tuple.
@@ -82,6 +83,7 @@ class Exercise:
     answers: tuple[str, ...] = ()
     apart: bool = False
     todo: str = "Replace the three dots"
+    core: bool = False
 
     def constants(self, case: Case) -> dict[str, str | int]:
         """``compiles`` as it is in a case: with the constants that its options name."""
@@ -130,7 +132,8 @@ class Exercise:
     def heading(self) -> str:
         """The Markdown cell above it."""
         stars = "★" * self.level + "☆" * (3 - self.level)
-        return f"### Exercise: {self.title}\n\n*{stars}, about {self.minutes} minutes.* {self.asked.strip()}"
+        core = ", core" if self.core else ""
+        return f"### Exercise: {self.title}\n\n*{stars}, about {self.minutes} minutes{core}.* {self.asked.strip()}"
 
 
 def check_name(name: str, known: Sequence[str]) -> str:

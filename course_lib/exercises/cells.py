@@ -18,10 +18,14 @@ INTRODUCTION = """## Exercises
 
 Replace the three dots and run the cell: `check` tries your function on small cases, shows the first that fails in numbers, and names
 the bug if it knows it. `hint(name)` has three steps, `solution(name)` folds out if your copy has solutions, and `progress()` shows
-what you have passed."""
+what you have passed.
+
+★ takes a few minutes from the page, ★★ a new step, ★★★ half an hour and an idea; later lectures build on what is *core*."""
 AGAIN = """## Exercises
 
-Replace the three dots and run the cell. `check` tries your function; `hint(name)`, `solution(name)` and `progress()` help."""
+Replace the three dots and run the cell. `check` tries your function; `hint(name)`, `solution(name)` and `progress()` help.
+
+★ takes a few minutes from the page, ★★ a new step, ★★★ half an hour and an idea; later lectures build on what is *core*."""
 
 
 def lecture_exercises(lecture: str) -> list[Exercise]:

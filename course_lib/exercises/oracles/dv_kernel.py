@@ -92,10 +92,7 @@ def _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOC
             p = tl.exp(s)
         else:
             p = tl.exp(s - L[:, None])
-        if BUG == "times the mask":
-            p = p * seen.to(tl.float32)
-        else:
-            p = tl.where(seen, p, 0.0)
+        p = p * seen.to(tl.float32) if BUG == "times the mask" else tl.where(seen, p, 0.0)
         turned = p if BUG == "not transposed" else tl.trans(p)
         part = tl.dot(turned, do, input_precision="ieee")
         dv = part if BUG == "replaced" else dv + part

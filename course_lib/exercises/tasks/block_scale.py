@@ -32,7 +32,8 @@ EXERCISE = Exercise(
     lecture="12",
     title="int8 with a scale for each block of rows",
     level=2,
-    minutes=15,
+    minutes=10,
+    core=True,
     asked=ASKED,
     stub=STUB,
     parts=("integers", "scales"),
@@ -42,6 +43,7 @@ EXERCISE = Exercise(
         "First the scales alone: x.split(block) gives the blocks, also the shorter last one. What is the largest |x| of each?",
         "torch.where, or an `if`, gives a block of zeros the scale 1. Then each row needs the scale of its block: that is row i's number "
         "i // block.",
-        "scales.repeat_interleave(block)[: len(x), None] is a column with a scale for each row. Divide x by it, .round(), .to(torch.int8).",
+        "Each row needs a column's entry: scales.repeat_interleave(block) gives one for each row of whole blocks; how many rows "
+        "has the last block? Round before you change the type, for .to(torch.int8) cuts off.",
     ),
 )

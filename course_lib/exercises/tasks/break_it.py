@@ -39,6 +39,7 @@ EXERCISE = Exercise(
     title="break it",
     level=3,
     minutes=30,
+    core=True,
     asked=ASKED,
     stub=STUB,
     examine=examine,

@@ -28,6 +28,7 @@ EXERCISE = Exercise(
         "With one buffer, one tile is brought in each round trip. How many bytes do all rings together bring in a nanosecond?",
         "1 GB/s is 1 byte a ns. The bandwidth times the round trip is the number of bytes on their way, for all rings together. How many "
         "tiles is that, and how many of them are each ring's?",
-        "round_trip_ns · gb_per_s / (rings · tile_bytes) buffers would do. Part of a buffer is not to be had: round up.",
+        "Bandwidth · round trip is what all rings together have on their way. Share it among the rings and count in tiles. Part "
+        "of a buffer is not to be had.",
     ),
 )

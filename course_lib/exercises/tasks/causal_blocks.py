@@ -24,11 +24,13 @@ EXERCISE = Exercise(
     title="a causal mask by blocks",
     level=2,
     minutes=10,
+    core=True,
     asked=ASKED,
     stub=STUB,
     hints=(
         "Draw the mask for 4 queries and 6 keys, and blocks of 2 × 2. Which corner of a block is the last to be seen, which the first?",
         "'skip' is decided by the last query and the first key of the block, 'full' by the first query and the last key.",
-        "offset = n_k − n_q. Skip if k_start > last query + offset; full if last key <= q_start + offset, with the last key inside n_k.",
+        "With offset = n_k − n_q query i sees up to key i + offset. Compare one corner's key with that of its query, for each "
+        "of the two questions; and which is the last key of a block that reaches past n_k?",
     ),
 )

@@ -30,7 +30,7 @@ EXERCISE = Exercise(
     hints=(
         "How many waves do p · s programs take on the seats? How many seats do these waves offer, and how many are taken?",
         "programs = batch * heads_k * s, waves = ⌈programs / seats⌉, fill = programs / (waves * seats). Not heads: a group is one tile.",
-        "Compute the fill of each s in range(1, min(128, math.ceil(keys / block)) + 1), take the maximum, and return the first s with "
-        "fill >= 0.85 * best.",
+        "Which values may s take, by its own limit and by the number of blocks? You need the fill of all of them before you can "
+        "say which is the first that is good enough.",
     ),
 )

@@ -34,13 +34,15 @@ EXERCISE = Exercise(
     name="count_bytes",
     lecture="01",
     title="count the bytes of a loop nest",
-    level=1,
+    level=2,
     minutes=10,
+    core=True,
     asked=ASKED,
     stub=STUB,
     hints=(
         "Take one tile of A, at block row i and step p. For how many values of j is it loaded? Ask the same of a tile of B.",
         "All tiles of A together are A, ragged or not: m · k numbers. So A crosses as a whole, once for each block column of C.",
-        "A: 4 · m · k · ⌈n / block⌉. B: 4 · k · n · ⌈m / block⌉. With t = ⌈k / block⌉ steps, C is stored t times and loaded t − 1 times.",
+        "Each matrix as a whole, 4 · m · k bytes, say, times how often it crosses. With t = ⌈k / block⌉ steps, C is stored in "
+        "each step; in which is it not loaded?",
     ),
 )

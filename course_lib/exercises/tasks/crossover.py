@@ -29,7 +29,7 @@ EXERCISE = Exercise(
         "Say new's call is the dearer one, and its score the cheaper one. How much more does the call cost, and how much does "
         "new save at length N? Any other pair has an answer without a formula.",
         "new is faster where N² · (old's score − new's score) > new's call − old's call. What if a side is 0 or less?",
-        "If new saves nothing on a score, it is 1 (same score, cheaper call) or None. Else N² has to exceed "
-        "more // saved, in whole numbers: math.isqrt(more // saved) + 1, or 1 where more is negative.",
+        "Three answers need no root: new saves nothing on a score, or its call is not the dearer one, or both. Else N² has to "
+        "exceed a quotient of whole numbers: math.isqrt is exact, where a float's root is not, for times of days.",
     ),
 )

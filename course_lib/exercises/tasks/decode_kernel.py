@@ -50,6 +50,7 @@ EXERCISE = Exercise(
     title="a split of a paged cache",
     level=3,
     minutes=40,
+    core=True,
     asked=ASKED,
     stub=STUB,
     run=run,
@@ -73,8 +74,8 @@ EXERCISE = Exercise(
         "b = tl.program_id(0) // heads_k and h = tl.program_id(0) % heads_k; its queries are rows (b · heads_k + h) · G + 0 … G − 1 of Q. "
         "used = tl.cdiv(length, PAGE), each = tl.cdiv(used, S), for slot in range(s * each, tl.minimum((s + 1) * each, used)). "
         "Key slot · PAGE + row is row (number · heads_k + h) · PAGE + row of K and V.",
-        "Mask both loads with keys[:, None] < length and other=0.0, and the scores with −inf: a masked score alone leaves 0 · NaN. Every "
-        "page of the loop has a key, so m is finite behind the first one. At the end l = tl.where(l == 0, 1.0, l), store acc / l and "
-        "m + tl.log(l); without a page m is −inf and acc 0.",
+        "Mask both loads with keys < length, and the scores with −∞: a masked score alone leaves 0 · NaN. Every page of the "
+        "loop has a key, so m is finite behind the first one. What do l, acc and m hold in a program without a page, and what "
+        "should it store?",
     ),
 )

@@ -55,6 +55,7 @@ EXERCISE = Exercise(
     title="dV under a causal mask",
     level=3,
     minutes=30,
+    core=True,
     asked=ASKED,
     stub=STUB,
     run=run,
@@ -64,8 +65,8 @@ EXERCISE = Exercise(
     | {"n": "i32", "scale": "fp32", "D": 16, "BLOCK": 16},
     tolerance=1e-4,
     hints=(
-        "What is stationary in a program, what is streamed? A block of K and one accumulator, dV, both [BLOCK, D], stay. Q, dO and L stream "
-        "past, BLOCK queries at a time. Which is the first query that sees the program's first key?",
+        "What is stationary in a program, what is streamed? A block of K and one accumulator, dV, both [BLOCK, D], stay. Q, dO and L "
+        "stream past, BLOCK queries at a time. Which is the first query that sees the program's first key?",
         "Along a row of S lie keys, down a column queries; for dV the keys have to be the rows. So P is transposed, or made as "
         "[keys, queries] from the beginning. Two masks: the triangle on the diagonal, and the end of the sequence.",
         "What is P where a query does not exist, for the number that you load in place of its L? And where a key is hidden: "

@@ -95,7 +95,7 @@ EXERCISE = Exercise(
     lecture="15",
     title="one query, each key and value read once",
     level=2,
-    minutes=15,
+    minutes=12,
     asked=ASKED,
     stub=STUB,
     run=run,
@@ -104,7 +104,7 @@ EXERCISE = Exercise(
         "Loop over zip(k, v) once. What do you need from the keys before, so that they need not be read again?",
         "Keep m, ℓ and o, a list of e zeros at first. When a score exceeds m, everything summed so far shrinks by one "
         "factor, the sum ℓ and each number of o alike.",
-        "For each key: x = its score, new = max(m, x), c = exp(m − new), w = exp(x − new); then ℓ = ℓ · c + w, "
-        "o[i] = o[i] · c + w · value[i], m = new. Start with m = −∞; divide o by ℓ after the last key.",
+        "A new maximum multiplies ℓ and each of the e sums by one factor, and then the new key adds to all of them. Which "
+        "number must not be overwritten before the factor is taken? The division comes once.",
     ),
 )

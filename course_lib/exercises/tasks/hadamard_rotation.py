@@ -68,6 +68,7 @@ EXERCISE = Exercise(
         "Write one stage first, for numbers `half` apart: `x.unflatten(1, (-1, 2, half))` has the a's at [:, :, 0] and the b's at "
         "[:, :, 1].",
         "torch.stack([a + b, a − b], dim=-2).flatten(1) puts both back in their places. The stages have half = 1, 2, 4, … below d.",
-        "x = x * sign and half = 1; while half < d: one stage, divided by √2, and half *= 2. For d = 1 the loop is not entered.",
+        "The stages differ in `half` alone, which doubles until it reaches d. Where does the division by √2 belong, and what "
+        "happens for d = 1?",
     ),
 )

@@ -30,6 +30,7 @@ EXERCISE = Exercise(
     title="how long does it take?",
     level=2,
     minutes=15,
+    core=True,
     asked=ASKED,
     stub=STUB,
     tolerance=0.25,

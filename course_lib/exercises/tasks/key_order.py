@@ -31,7 +31,7 @@ EXERCISE = Exercise(
     lecture="12",
     title="the order of V's keys",
     level=2,
-    minutes=15,
+    minutes=10,
     asked=ASKED,
     stub=STUB,
     remark=remark,
@@ -40,7 +40,7 @@ EXERCISE = Exercise(
         "Write down the 16 places for t = 0, 1, 2, 3: place 4t + r gets the key that is the thread's r-th column. Which key is in place 2?",
         "Fill up with zeros to a multiple of 16 first. Then the 16 keys that you wrote down are the order in which to take each group; "
         "vt.unflatten(1, (-1, 16)) has a dimension for the groups.",
-        "The order is 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15. Or without a list: a key of a group is 8h + 2t + i, its place "
-        "4t + 2h + i, with h and i 0 or 1. So view N' as [N' / 16, 2, 4, 2], for h, t, i, and swap h and t.",
+        "You have written down, place by place, which key stands there: that list is an index, to be used on each group's "
+        "dimension. Apply it to 0 … 15 and see that place 6 gets key 10, and not key 6 place 10.",
     ),
 )

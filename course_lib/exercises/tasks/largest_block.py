@@ -28,12 +28,13 @@ EXERCISE = Exercise(
     lecture="01",
     title="the largest block that fits",
     level=1,
-    minutes=10,
+    minutes=5,
     asked=ASKED,
     stub=STUB,
     hints=(
         "Write down the bytes of the five tiles. Which of them do not depend on block_n?",
         "Q and O take 6 · block_m · d bytes. Each key takes 2d + 2d bytes in K and V, and one column of S: 4 · block_m bytes.",
-        "keys = (sram_bytes − 6 · block_m · d) // (4 · d + 4 · block_m). If keys < 1, return 0; else double 1 as long as it stays ≤ keys.",
+        "So (sram_bytes − fixed part) // (bytes for a key) keys have room. Which power of two is the last that does not exceed "
+        "it, and what if not one key has room?",
     ),
 )

@@ -21,7 +21,7 @@ EXERCISE = Exercise(
     lecture="04",
     title="the weights that Lite hands out",
     level=1,
-    minutes=5,
+    minutes=3,
     asked=ASKED,
     stub=STUB,
     tolerance=5e-5,  # log-sum-exp in fp32 is as good an answer
@@ -29,6 +29,7 @@ EXERCISE = Exercise(
     hints=(
         "Find the line of the Lite kernel that divides. Over which keys does its sum run?",
         "Cut x into blocks of block_n scores. The weights of a block depend on no other block.",
-        "x.split(block_n) gives the blocks, the last one shorter. Take the softmax of each and put them side by side with torch.cat.",
+        "x.split(block_n) gives the blocks, the last one shorter. What becomes of each of them, and how are they put side by "
+        "side again?",
     ),
 )

@@ -41,6 +41,7 @@ EXERCISE = Exercise(
     title="a matmul with a transposed matrix",
     level=2,
     minutes=15,
+    core=True,
     asked=ASKED,
     stub=STUB,
     run=run,

@@ -35,6 +35,7 @@ EXERCISE = Exercise(
     title="merge two states",
     level=2,
     minutes=10,
+    core=True,
     asked=ASKED,
     stub=STUB,
     run=run,
@@ -43,7 +44,7 @@ EXERCISE = Exercise(
     hints=(
         "Neither set is the newer one: both sums have to be measured from the larger of the two maxima.",
         "The factors are exp(m_a − m) and exp(m_b − m), one for each query. A factor belongs to l and to a whole row of o.",
-        "l = l_a · a + l_b · b, o = o_a · a[:, None] + o_b · b[:, None]. Where m = −∞, −∞ − (−∞) is NaN: put 0 in the place of m in the "
-        "exponents there, with torch.where, and return m itself unchanged.",
+        "l and o are sums, each set's times its factor; the factor of a query belongs to a whole row of o. Where m = −∞, −∞ − "
+        "(−∞) is NaN in the exponents, so measure from 0 there. What is returned as m in such a row?",
     ),
 )

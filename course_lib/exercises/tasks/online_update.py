@@ -19,7 +19,8 @@ EXERCISE = Exercise(
     lecture="02",
     title="one step of the online softmax",
     level=1,
-    minutes=5,
+    minutes=3,
+    core=True,
     asked=ASKED,
     stub=STUB,
     parts=("m", "l"),
@@ -27,6 +28,7 @@ EXERCISE = Exercise(
     hints=(
         "The new maximum is the larger of the old one and the block's.",
         "The old ℓ was summed relative to the old m. By which factor must it be multiplied to be relative to the new one?",
-        "ℓ_new = ℓ · exp(m − m_new) + Σ exp(x − m_new). exp(−∞) is 0: the first block needs no special case.",
+        "One factor brings all of the old ℓ to the new maximum; the new scores are measured from it at once. exp(−∞) is 0: the "
+        "first block needs no special case.",
     ),
 )

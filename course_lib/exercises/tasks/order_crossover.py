@@ -30,7 +30,8 @@ EXERCISE = Exercise(
     lecture="06",
     title="where V1 moves less",
     level=2,
-    minutes=15,
+    minutes=12,
+    core=True,
     asked=ASKED,
     stub=STUB,
     answers=("course_lib.model.cost.flash_v1_traffic", "course_lib.model.cost.flash_v2_traffic"),
@@ -39,8 +40,7 @@ EXERCISE = Exercise(
         "once? What does V2? Then try each block_n.",
         "For each block of keys V1 moves d·e for Q, 8·d for O both ways, and 16 for ℓ and m both ways; K and V are 2·d·e, "
         "once. Write V2 down in the same way. How many blocks of keys do N keys make, the last one shorter?",
-        "V1 wins where ⌈N / block_n⌉ · (d·e + 8·d + 16) + 2·d·e < 2·d·e + 2 · ⌈N / block_m⌉ · d·e + 4. Try block_n "
-        "= 1, 2, 3 … N. Or without a search: the largest T with T · (d·e + 8·d + 16) < 2 · ⌈N / block_m⌉ · d·e + 4 gives "
-        "⌈N / T⌉, and None if T is 0.",
+        "Both totals, for each block_n from 1 to N, in whole numbers; the first at which V1 is below V2. Rounding up matters: "
+        "100 keys in blocks of 64 are two blocks. Or look at which term of V1 depends on block_n at all, and solve for it.",
     ),
 )

@@ -24,14 +24,15 @@ EXERCISE = Exercise(
     name="page_lookup",
     lecture="08",
     title="find a token in its page",
-    level=1,
+    level=2,
     minutes=8,
     asked=ASKED,
     stub=STUB,
     hints=(
         "A token's number says which slot of its sequence's table to read, and which row of that page to take.",
         "slot = token // page, row = token % page; the pool's row is table[sequence, slot] * page + row.",
-        "Tokens at or beyond their sequence's length would read a slot that is not there: clamp the slot to the table's last one, and "
-        "put -1 in their place with torch.where(token < lengths[sequence], rows, -1).",
+        "table[sequence, slot] raises where the slot lies beyond the table, and reads −1 where there is no page. Which tokens "
+        "can that be? Only the length says whether a token is there; torch.where can choose after the look-up, if the look-up "
+        "stays inside.",
     ),
 )

@@ -22,7 +22,8 @@ EXERCISE = Exercise(
     lecture="10",
     title="buffers and phases of a ring",
     level=1,
-    minutes=5,
+    minutes=4,
+    core=True,
     asked=ASKED,
     stub=STUB,
     parts=("buffer", "phase of full", "phase of empty"),
@@ -30,6 +31,7 @@ EXERCISE = Exercise(
         "Tiles 0, 1, 2, … take the buffers in turn and begin again. How often has its buffer been used before tile n comes?",
         "The buffer is n mod buffers, and it was used n div buffers times before. The consumer waits for 0 the first time, 1 the second, "
         "0 the third.",
-        "r = n // buffers. The consumer waits for r mod 2. The producer waits for the use before: the opposite phase.",
+        "The consumer of round r waits for the phase that round completes; the producer waits for what the round before "
+        "completed. Of a fresh barrier phase 1 counts as complete: check it with r = 0.",
     ),
 )

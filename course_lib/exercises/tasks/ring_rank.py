@@ -58,6 +58,7 @@ EXERCISE = Exercise(
     title="one rank of a causal ring",
     level=2,
     minutes=20,
+    core=True,
     asked=ASKED,
     stub=STUB,
     run=run,
@@ -69,7 +70,7 @@ EXERCISE = Exercise(
         "At step t the keys here are those of rank (rank − t) mod ranks. Which of these do the queries see, and with which mask?",
         "for step in range(ranks): post if a step follows; attend if rank − step ≥ 0, causal only at step 0; merge; wait if you have "
         "posted; then the new keys are the keys.",
-        "The merge: both = torch.logaddexp(L, part_L), and o · exp(L − both)[..., None] + part · exp(part_L − both)[..., None]. Do not "
-        "touch k_new before the wait.",
+        "A rank that sees nothing of a block passes it on all the same, and attends only if its own number is large enough. "
+        "What you merge are averages with their L, as in the page's `merge`. k_new holds NaN until the wait has returned.",
     ),
 )

@@ -34,7 +34,7 @@ EXERCISE = Exercise(
     lecture="07",
     title="D without a row of P",
     level=1,
-    minutes=4,
+    minutes=3,
     asked=ASKED,
     stub=STUB,
     parts=("D", "dS"),
@@ -43,6 +43,7 @@ EXERCISE = Exercise(
         "A sum over the block's keys is only a part of D. Which sum over c, the d entries of a row, gives all of it?",
         "Σ_j P_ij dP_ij = Σ_j P_ij Σ_c dO_ic V_jc = Σ_c dO_ic (Σ_j P_ij V_jc). The bracket is O_ic. Convert 16-bit "
         "numbers to float32 first.",
-        "D = (o.float() * do.float()).sum(dim=1). In dS, D[:, None] gives each row its own D.",
+        "That sum runs over the d entries of a row of O and dO, in float32. In dS each row of the block subtracts its own D: "
+        "which dimension does D lack?",
     ),
 )

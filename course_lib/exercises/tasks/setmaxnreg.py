@@ -21,8 +21,8 @@ EXERCISE = Exercise(
     name="setmaxnreg",
     lecture="11",
     title="who gets how many registers",
-    level=1,
-    minutes=10,
+    level=2,
+    minutes=8,
     asked=ASKED,
     stub=STUB,
     answers=("course_lib.model.registers.plan",),
@@ -31,7 +31,7 @@ EXERCISE = Exercise(
         "after the start?",
         "A multiple of 8 is needed twice: for the parts at the start, and for what a consumer has in the end. What remains to be "
         "divided in between?",
-        "start = 512 // (consumers + 1) // 8 * 8, and (consumers + 1) · start is owned. Take away what the producer keeps and divide "
-        "the rest among the consumers, rounded down to a multiple of 8 in the same way, and at most 256.",
+        "Three steps: the equal parts at the start, in multiples of 8; what all warpgroups then own together, without what the "
+        "producer keeps; the share of a consumer, in multiples of 8 again. Which number is the most that a thread can have?",
     ),
 )

@@ -45,6 +45,7 @@ EXERCISE = Exercise(
     title="a ring for a persistent kernel",
     level=3,
     minutes=30,
+    core=True,
     asked=ASKED,
     stub=STUB,
     run=run,

@@ -120,7 +120,7 @@ EXERCISE = Exercise(
     hints=(
         "Two loops, no third: with a strip [bm, k] of A and a strip [k, bn] of B in SRAM, a tile of C is one matmul.",
         "The outer loop walks the strips of A, range(0, m, bm), and loads each before the inner loop over the strips of B begins.",
-        "Outside: with memory.scope('strip'), a = memory.load(A[i : i + bm]). Inside: with memory.scope('tile'), b = memory.load("
-        "B[:, j : j + bn]), c = memory.tile('C_ij', memory.matmul(a, b)), memory.store(C[i : i + bm, j : j + bn], c).",
+        "A scope that is open while another one opens and ends keeps what it has loaded. So which of the two holds the strip of "
+        "A, and in which loop do b and c come and go? A tile of C needs its place before the store.",
     ),
 )

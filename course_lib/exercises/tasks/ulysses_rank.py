@@ -61,6 +61,8 @@ EXERCISE = Exercise(
         "Rank r gets the r-th part of the heads: chunk along the heads, exchange, and put together along the tokens.",
         "q of all tokens: torch.cat(yield the chunks of q along dim 0, dim=1). The same for k and v, with heads repeated by "
         "repeat_interleave if there are too few. Afterwards chunk o along the tokens, exchange, and cat along the heads.",
-        "H is a multiple of both, so repeating all KV heads H // H_k times in a row always works: k.repeat_interleave(H // H_k, dim=0).",
+        "H is a multiple of H_k and of `ranks`, so repeating each KV head, in a row, until there are enough for all ranks "
+        "always works out; consecutive heads of q share one, hence repeat_interleave. The way back is the same exchange with "
+        "heads and tokens changed.",
     ),
 )

@@ -62,6 +62,7 @@ EXERCISE = Exercise(
     title="a sliding window",
     level=3,
     minutes=35,
+    core=True,
     asked=ASKED,
     stub=STUB,
     run=run,

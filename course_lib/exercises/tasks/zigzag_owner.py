@@ -20,7 +20,7 @@ EXERCISE = Exercise(
     name="zigzag_owner",
     lecture="13",
     title="where is my token?",
-    level=1,
+    level=2,
     minutes=8,
     asked=ASKED,
     stub=STUB,
@@ -33,6 +33,7 @@ EXERCISE = Exercise(
     hints=(
         "In which of the 2P pieces is the token, and at which place within it?",
         "Pieces 0 to P − 1 belong to the rank of the same number. Pieces P to 2P − 1 go to the ranks P − 1 down to 0.",
-        "size = length // (2 · ranks); piece, place = divmod(token, size). A late piece is the rank's second one: it begins at place size.",
+        "divmod by the length of a piece gives the piece and the place in it. A late piece is its rank's second one, so it lies "
+        "behind the first; and the late pieces go down the ranks.",
     ),
 )
