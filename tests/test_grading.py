@@ -1,6 +1,8 @@
 """A class's notebooks, graded; and the copy for students."""
 
 import csv
+import importlib
+import inspect
 import json
 import os
 import re
@@ -8,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -136,6 +139,23 @@ def test_the_students_copy_has_no_solutions_and_no_outputs(copy) -> None:
     assert "no solutions; ask your instructor" in said_in(copy, "-c", code)
     with pytest.raises(ValueError, match="not empty; pass a new one"):
         write_bundle(copy)
+
+
+def signs(line: str) -> Counter[str]:
+    """Names and signs of a line, whether it is Python's or Triton's."""
+    plain = line.lower().replace("tl.", "").replace("maximum", "max").replace("minimum", "min")
+    return Counter(re.findall(r"\w+|[^\w\s]", plain))
+
+
+@pytest.mark.parametrize("exercise", exercises().values(), ids=list(exercises()))
+def test_no_line_of_a_task_is_one_of_the_answer(exercise) -> None:
+    """What judges an answer is handed out: it counts by the definition, and not as the answer does."""
+    task = inspect.getsource(importlib.import_module(f"course_lib.exercises.tasks.{exercise.name}"))
+    handed_out = [signs(line) for line in task.replace(exercise.stub, "").splitlines()]
+    answer = [
+        line for line in exercise.solution.source.splitlines() if len(line.strip()) > 25 and line not in exercise.stub
+    ]
+    assert not [line for line in answer if signs(line) in handed_out]
 
 
 def test_the_students_copy_knows_cases_and_wrong_results_as_data_alone(copy, monkeypatch) -> None:
