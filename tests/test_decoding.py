@@ -138,6 +138,18 @@ def test_a_long_sequence_has_most_of_the_splits(page) -> None:
             torch.testing.assert_close(x.double(), y.double(), atol=2e-3, rtol=2e-3)
 
 
+@pytest.mark.kernel
+def test_a_length_that_the_cache_does_not_have_shows_in_its_sequence_alone() -> None:
+    q, k, v = inputs((64, 64, 9), 2, 1, 1, 16, torch.float32, room=64)
+    right = definition(q.double(), k.double(), v.double(), (64, 64, 9))[0]
+    for wrong in (65, -1, 2**31 - 1):
+        for even in (False, True):  # launched as on a GPU, where numbers are not checked
+            o, L = decoding.launch_decode(q, k, v, whole(64, wrong, 9), None, False, -1, 0.25, 0.0, 3, 0, even=even)
+            assert o[1].isnan().all()
+            assert L[1].isnan().all()
+            torch.testing.assert_close(o[[0, 2]].double(), right[[0, 2]], atol=1e-5, rtol=1e-5)
+
+
 def test_even_splits_are_no_more_than_there_are_programs_for() -> None:
     assert even_splits([4096] * 64, 4, 64) == (1024, [4] * 64)  # equal sequences: as if each had four of its own
     assert even_splits([4096] * 63 + [65_536], 4, 64) == (2048, [2] * 63 + [32])
