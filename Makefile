@@ -81,6 +81,7 @@ edit: $(READY)  ## open JupyterLab at the originals, with outputs and answers: f
 .PHONY: present
 present: $(READY)  ## a lecture as live slides in JupyterLab, with your notes: make present L=05
 	@test -n "$(L)" || { echo "which lecture? make present L=05"; exit 1; }
+	@test -d notebooks/slides || { echo "a student's copy has no slides; make lab opens the lectures"; exit 1; }
 	@$(PYTHON) -m course_lib.publish.present "$(L)" $(LAB_FLAGS)
 
 .PHONY: test
@@ -177,6 +178,7 @@ book: slides  ## write the course as a book, with the slides, to site/: search, 
 
 .PHONY: slides
 slides: $(READY) $(WEB)  ## write the lectures as reveal.js slides to site/slides/: they need no kernel and no network
+	@test -d notebooks/slides || { echo "a student's copy has no slides; make lab opens the lectures"; exit 1; }
 	@$(PYTHON) -m course_lib.publish.decks
 
 

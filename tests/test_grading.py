@@ -158,6 +158,14 @@ def test_no_line_of_a_task_is_one_of_the_answer(exercise) -> None:
     assert not [line for line in answer if signs(line) in handed_out]
 
 
+@pytest.mark.parametrize("target", ["test", "book", "slides", "present L=05", "bench-pictures"])
+def test_what_needs_a_part_that_is_left_out_says_so(copy, target) -> None:
+    installed = ["-o", ".venv/.course-ready", "-o", "course_lib/publish/web/node_modules/.package-lock.json"]
+    command = ["make", "--no-print-directory", "CONDA_DEFAULT_ENV=", *installed, *target.split()]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("a student's copy has no "), done
+
+
 def test_the_students_copy_knows_cases_and_wrong_results_as_data_alone(copy, monkeypatch) -> None:
     kept = sorted((copy / "course_lib/exercises/cases").iterdir())
     assert [p.name for p in kept] == sorted(f"{name}.json" for name in exercises())
