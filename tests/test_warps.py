@@ -5,7 +5,8 @@ import re
 import pytest
 
 from course_lib.exercises import exercises
-from course_lib.exercises.warps import TILE_BYTES, Barrier, tried
+from course_lib.exercises.tasks.tile_ring import ROLES
+from course_lib.exercises.warps import TILE_BYTES, Barrier, recorded, tried
 
 
 def test_a_phase_is_complete_when_arrivals_and_bytes_are_there() -> None:
@@ -20,12 +21,7 @@ def test_a_phase_is_complete_when_arrivals_and_bytes_are_there() -> None:
 
 def _one(*requests, consumer=()):
     """A producer that asks for these things, beside consumers that ask for those."""
-
-    def make(role):
-        for request in requests if role == "producer" else consumer:  # noqa: UP028 - to a list nothing can be sent
-            yield request
-
-    return make
+    return requests, consumer
 
 
 COPY = (("expect", "full", 0, TILE_BYTES), ("copy", 0, 0, 0))
@@ -50,26 +46,33 @@ COPY = (("expect", "full", 0, TILE_BYTES), ("copy", 0, 0, 0))
         (_one(("arrive", "full", 1)), "the producer yields what is no request"),
         (_one(("read", 0)), "the producer yields what is no request"),
         (_one("fence"), "the producer yields what is no request"),
-        (lambda role: None, "the producer returns at once: without a yield it is no generator"),
+        (_one(*COPY), "consumer 1 ends before it has read tile 0 of job 0"),
+        (_one(("copy", 0, 1, 0), COPY[0], consumer=[("wait", "full", 0, 0), ("read", 0)]), "a wrong tile: consumer 1 reads tile 1 of"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_is_told(make, trouble) -> None:
-    found = tried(make, [[3, 4]], 1, 1).trouble
+    found, _ = tried(*make, [[3, 4]], 1, 1)
     assert re.search(trouble, found), found
 
 
-def test_what_depends_on_who_is_faster_is_told() -> None:
-    def make(role, began=[]):  # noqa: B006 - kept from one run to the next
-        began.append(role)
-        yield ("fence",)
-        return len(began) if role == "consumer" else None
+def test_a_role_is_recorded_alone() -> None:
+    def adds(n):
+        total = 0
+        for _ in range(n):
+            yield ("wait", "full", 0, 0)
+            total += yield ("read", 0)
+        return total
 
-    assert tried(make, [[1]], 1, 1).trouble == "what the consumers return depends on who is faster"
+    assert recorded(adds(2), [3, 4]) == ([("wait", "full", 0, 0), ("read", 0)] * 2, 7, "")
+    assert recorded(adds(3), [3, 4]).returned == 7  # there is nothing more to read
+    assert recorded(7, [3]).trouble == "returns at once: without a yield it is no generator"
+    endless = recorded((("fence",) for _ in iter(int, 1)), [])
+    assert (endless.trouble, len(endless.requests)) == ("never stops asking", 1)
 
 
 def test_with_two_consumers_both_get_all_and_the_buffers_are_full() -> None:
     space: dict = {}
     exec(exercises()["tile_ring"].solution.source, space)
-    jobs = [[3, 4], [5, 6, 7]]
-    found = tried(lambda role: space["tile_ring"](role, [2, 3], 2), jobs, 2, 2)
-    assert found == ("", [[7, 18], [7, 18]], 2)
+    producer, consumer = (recorded(space["tile_ring"](role, [2, 3], 2), [3, 4, 5, 6, 7]) for role in ROLES)
+    assert consumer.returned == [7, 18]
+    assert tried(producer.requests, consumer.requests, [[3, 4], [5, 6, 7]], 2, 2) == ("", 2)

@@ -1,11 +1,12 @@
 """A producer and consumers on one simulated SM, as generators: buffers, mbarriers, and a TMA unit that takes its time.
 
+What a role asks for does not depend on what the tiles hold. So it is recorded once, alone, and the record is run in every order.
 What differs from a GPU: a tile is one number, all loads of a tile are one request, and a wrong order is told at once, not by luck.
 Source: PTX ISA, "mbarrier" and "async proxy"; the ring of ``kernels/hopper/rings.py``.
 """
 
 import itertools
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from course_lib.exercises.turns import Turns, Waits
@@ -41,12 +42,12 @@ class Buffer:
         self.unfenced: set[int] = set()
 
 
-class Program(NamedTuple):
-    """What became of a program: trouble in words ('' for none), what each consumer returned, and the most tiles on their way at once."""
+class Record(NamedTuple):
+    """What a role has asked for, in order, and what it returned; ``trouble`` in words if it came to no end, or is no generator."""
 
-    trouble: str
-    returned: list[Any]
-    most: int
+    requests: list[Any]
+    returned: Any = None
+    trouble: str = ""
 
 
 class Warps(Turns):
@@ -60,18 +61,28 @@ class Warps(Turns):
     def __init__(self, jobs: Sequence[Sequence[int]], buffers: int, consumers: int, newest_first: bool):
         self._jobs, self._consumers, self._newest_first = jobs, consumers, newest_first
         self._starts = [0, *itertools.accumulate(len(job) for job in jobs)]
-        self._values = [value for job in jobs for value in job]
+        self._tiles = sum(map(len, jobs))
         self._barriers = {
             "full": [Barrier(1) for _ in range(buffers)],
             "empty": [Barrier(consumers) for _ in range(buffers)],
         }
         self._buffers = [Buffer() for _ in range(buffers)]
         self._landing: list[int] = []  # buffers to which tiles are on their way
+        self._reads = [0] * (consumers + 1)  # tiles that each has read
         self.most = 0
 
     def name(self, who: int) -> str:
         """What a generator is called in ``trouble``."""
         return "the producer" if who == 0 else f"consumer {who}"
+
+    def unread(self) -> str:
+        """Who has not read all tiles, in words; '' if all have."""
+        words = (
+            f"{self.name(who)} ends before it has read {self._told(self._reads[who])}"
+            for who in range(1, self._consumers + 1)
+            if self._reads[who] < self._tiles
+        )
+        return next(words, "")
 
     def stuck(self, waiting: Sequence[tuple[int, Any]]) -> str:
         """In words who waits for what."""
@@ -147,7 +158,7 @@ class Warps(Turns):
             self._landing.remove(b)
         self._barriers["full"][b].change(expected=-TILE_BYTES // PARTS)
 
-    def _read(self, who: int, b: int) -> int:
+    def _read(self, who: int, b: int) -> None:
         buffer = self._buffers[b]
         if buffer.tile < 0 or buffer.landed < PARTS:
             what = "anything has landed" if buffer.tile < 0 else f"{self._told(buffer.tile)} has landed"
@@ -159,28 +170,49 @@ class Warps(Turns):
                 f"reading too early: {self.name(who)} reads {self._told(buffer.tile)} in buffer {b} a second time"
             )
             raise Waits
+        if buffer.tile != self._reads[who]:
+            self.trouble = f"a wrong tile: {self.name(who)} reads {self._told(buffer.tile)} where {self._told(self._reads[who])} is next"
+            raise Waits
+        self._reads[who] += 1
         buffer.readers.add(who)
         buffer.unfenced.add(who)
-        return self._values[buffer.tile]
 
 
-def tried(make: Callable[[str], Any], jobs: Sequence[Sequence[int]], buffers: int, consumers: int) -> Program:
-    """``make("producer")`` and a ``make("consumer")`` for each consumer, run in every order of who goes first, until one goes wrong.
+def recorded(code: Any, tiles: Sequence[int]) -> Record:
+    """What a role asks for if nobody ever waits; what it reads are the tiles, one after the other."""
+    if not isinstance(code, Generator):
+        return Record([], trouble="returns at once: without a yield it is no generator")
+    requests: list[Any] = []
+    coming, answer = iter(tiles), None
+    try:
+        while len(requests) < Warps.longest:
+            requests.append(code.send(answer))
+            reads = isinstance(requests[-1], tuple | list) and requests[-1] and requests[-1][0] == "read"
+            answer = next(coming, 0) if reads else None
+    except StopIteration as end:
+        return Record(requests, end.value)
+    return Record(requests[:1], trouble="never stops asking")
 
-    ``jobs``: the tiles of each, as numbers. ``most`` is that of a run in which the producer comes first and the TMA unit last.
-    """
-    first: Program | None = None
+
+def tried(
+    producer: Sequence[Any], consumer: Sequence[Any], jobs: Sequence[Sequence[int]], buffers: int, consumers: int
+) -> tuple[str, int]:
+    """What goes wrong with what a producer and each of the consumers ask for, in some order of who goes first ('' if nothing does), and
+    the most tiles on their way at once, of the run in which the producer comes first and the TMA unit last."""
+    most = 0
     for order, newest_first in _orders(consumers):
         run = Warps(jobs, buffers, consumers, newest_first)
-        actors = [make("producer"), *(make("consumer") for _ in range(consumers)), run.unit()]
-        returned = run.run(actors, order, eager=True, helpers=1)[1:-1]
-        if run.trouble:
-            return Program(run.trouble, [], 0)
-        first = first or Program("", returned, run.most)
-        if repr(returned) != repr(first.returned):
-            return Program("what the consumers return depends on who is faster", [], 0)
-    assert first is not None
-    return first
+        actors = [_asks(producer), *(_asks(consumer) for _ in range(consumers)), run.unit()]
+        run.run(actors, order, eager=True, helpers=1)
+        if trouble := run.trouble or run.unread():
+            return trouble, 0
+        most = most or run.most
+    return "", most
+
+
+def _asks(requests: Sequence[Any]) -> Generator[Any, Any, None]:
+    for request in requests:  # noqa: UP028 - to a list nothing can be sent
+        yield request
 
 
 def _orders(consumers: int) -> Iterator[tuple[tuple[int, ...], bool]]:

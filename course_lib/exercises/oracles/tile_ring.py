@@ -30,9 +30,9 @@ def drawn(draw: random.Random) -> Iterable[Case]:
         yield Case("any jobs", ([*jobs, [draw.randint(1, 99)]], draw.randint(1, 3), draw.randint(1, 2)))
 
 
-def expected(jobs: list[list[int]], buffers: int, consumers: int) -> tuple[str, list[list[int]], int]:
+def expected(jobs: list[list[int]], buffers: int, consumers: int) -> tuple[str, list[int], int]:
     """Plain sums; nothing is to go wrong, and a ring is full when the consumers are slow."""
-    return "", [[sum(job) for job in jobs]] * consumers, min(buffers, sum(map(len, jobs)))
+    return "", [sum(job) for job in jobs], min(buffers, sum(map(len, jobs)))
 
 
 def _ring(role, jobs, buffers, bug):

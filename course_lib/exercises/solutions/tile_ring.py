@@ -24,8 +24,8 @@ def tile_ring(role: str, jobs: list[int], buffers: int):
 
 EXPLANATION = """
 The barriers know nothing of jobs, so neither may the count: begun again with each job it asks for phases that are long past or never come,
-unless every job fills whole pairs of rounds. The rest is the order of four lines a side. Expect before the copy promises the bytes in the
-phase in which they land. The fence stands between the loads and the arrival, because the arrival is what lets the producer go on: a
-fence behind it comes too late, when the producer is fast. The check finds that because it tries every order of who goes first; a GPU
-might show it once a week.
+unless every job fills whole pairs of rounds. The rest is the order of a few lines. Expect and copy could change places, since a phase
+needs the arrival as well as the bytes. The fence stands between the loads and the arrival, because the arrival is what lets the producer
+go on: a fence behind it comes too late when the producer is fast. The check finds that because it tries every order of who goes first; on
+a GPU it depends on luck whether a test shows it.
 """

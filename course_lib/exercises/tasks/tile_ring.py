@@ -20,9 +20,10 @@ and returns the list of sums. They ask for things by `yield`, for a buffer `b` i
 | `yield ("fence",)` | the loads so far are done before any later copy |
 | `yield ("arrive", "empty", b)` | arrive at `empty[b]` |
 
-`full[b]` needs one arrival and the bytes, `empty[b]` one arrival of each consumer; of a fresh barrier phase 1 counts as complete. The
-check lets everybody run in every order, fast and slow, and names what can go wrong: a deadlock, a tile that is overwritten or read too
-early, a missing fence. As many tiles have to be on their way as there are buffers.
+`full[b]` needs one arrival and the bytes, `empty[b]` one arrival of each consumer; of a fresh barrier phase 1 counts as complete. What a
+role asks for must not depend on the numbers that it reads: the check notes it once, and then lets everybody run in every order, fast and
+slow. It names what can go wrong: a deadlock, a tile that is overwritten or read too early, a missing fence. As many tiles have to be on
+their way as there are buffers.
 """
 
 STUB = '''
@@ -31,12 +32,24 @@ def tile_ring(role: str, jobs: list[int], buffers: int):
     ...
 '''
 
+ROLES = ("producer", "consumer")
 
-def run(function: Callable[..., Any], case: Case) -> tuple[str, list[Any], int]:
-    """What went wrong, what each consumer returned, and the most tiles on their way at once."""
-    jobs, buffers, consumers = case.args
-    found = warps.tried(lambda role: function(role, [len(job) for job in jobs], buffers), jobs, buffers, consumers)
-    return found.trouble, found.returned, found.most
+
+def run(function: Callable[..., Any], case: Case) -> list[Any]:
+    """What the producer and a consumer ask for, each alone, and what it returns."""
+    jobs, buffers, _ = case.args
+    tiles = [tile for job in jobs for tile in job]
+    return [warps.recorded(function(role, [len(job) for job in jobs], buffers), tiles) for role in ROLES]
+
+
+def examine(case: Case, result: Any) -> tuple[str, Any, int]:
+    """What goes wrong when they run together, what a consumer returned, and the most tiles on their way at once."""
+    producer, consumer = (warps.Record(*record) for record in result)
+    for role, record in zip(ROLES, (producer, consumer)):
+        if record.trouble:
+            return f"the {role} {record.trouble}", None, 0
+    trouble, most = warps.tried(producer.requests, consumer.requests, *case.args)
+    return trouble, None if trouble else consumer.returned, most
 
 
 EXERCISE = Exercise(
@@ -49,7 +62,8 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     run=run,
-    parts=("the run", "sums of each consumer", "most tiles on their way"),
+    examine=examine,
+    parts=("the run", "sums of a consumer", "most tiles on their way"),
     arguments=("tiles of each job", "buffers", "consumers"),
     hints=(
         "Follow one buffer through three rounds on paper: who waits for which phase of full and of empty? What tells the round, "
