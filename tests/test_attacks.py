@@ -38,6 +38,7 @@ HONEST = {
     "plain": RIGHT,
     "named": "from typing import NamedTuple\nclass P(NamedTuple):\n    slot: int\n    full: int\n    empty: int\n"
     + RIGHT.replace("return n % buffers, r % 2, 1 - r % 2", "return P(n % buffers, r % 2, 1 - r % 2)"),
+    "half": "import torch\n" + exercises()["row_dot"].solution.source,
     "kernel": KERNEL + exercises()["matmul_kernel"].solution.source,
     "memory": "import math\nimport torch\n" + exercises()["packed_group"].solution.source,
 }
@@ -152,7 +153,7 @@ def graded(way, place, tmp_path_factory) -> Class:
     folder.chmod(0o700)
     (folder / "honest").mkdir()
     for name, source in HONEST.items():
-        number = {"kernel": "matmul_kernel", "memory": "packed_group"}.get(name, "phase_of")
+        number = {"kernel": "matmul_kernel", "half": "row_dot", "memory": "packed_group"}.get(name, "phase_of")
         (folder / "honest" / f"{name}.ipynb").write_text(page(source, number))
     with listening() as (port, asked):
         for name, exercise, source in pages(folder, port, place):
@@ -227,7 +228,7 @@ def test_the_tables_are_whole_and_cannot_be_forged(graded) -> None:
         list((graded.folder / "cheats").iterdir())
     )
     totals = {row["student"]: row for row in graded.totals}
-    assert totals["honest"]["passed"] == "3"
+    assert totals["honest"]["passed"] == "4"
     assert totals["cheats"]["passed"] == "0"
     assert not (graded.folder / "grades.csv").exists() or (graded.folder / "grades.csv").is_symlink()
 

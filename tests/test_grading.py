@@ -236,6 +236,19 @@ def test_a_class_of_the_notebook_is_judged_alike_by_both(status, tmp_path) -> No
     assert status == "passed" or ("a Pair came back" in found.words and "a Pair came back" in repr(here))
 
 
+def test_a_thousand_notebooks_of_one_student_cost_the_others_little(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(grading, "TIMES", 0)
+    for name in ("many/1", "many/2", "many/3", "other/1"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name} 02.ipynb").write_text(notebook(RIGHT))
+    monkeypatch.setattr(grading.os, "cpu_count", lambda: 1)
+    rows = [g for g in grading.grade(tmp_path).grades if g.exercise in ("", "online_update")]
+    assert [(g.student, g.status) for g in rows] == [
+        ("many", "passed"), ("many", "not graded"), ("many", "not graded"), ("other", "passed"),
+    ]  # fmt: skip
+    assert "this student's notebooks have taken more than 0 seconds" in rows[1].words
+
+
 def test_who_says_that_the_sandbox_is_gone_is_not_graded_again(tmp_path, monkeypatch) -> None:
     words = "raise RuntimeError('the sandbox that it ran in is gone')"
     (tmp_path / "02.ipynb").write_text(notebook(words))

@@ -8,6 +8,7 @@ Students' code is given the arguments of cases, and returns results (``sandbox``
 import contextlib
 import os
 import secrets
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +26,7 @@ from course_lib.exercises.talk import INTERRUPTED, LOST, WorkError
 from course_lib.instruments.measure import progress
 
 SECONDS = 60.0  # for a notebook
+TIMES = 20  # as much for all notebooks of a student: there are fewer lectures
 LONGEST = 300  # characters of a reason
 
 
@@ -49,7 +51,7 @@ def grade(folder: Path, seconds: float = SECONDS, way: str | None = None) -> Gra
     how, whole = "", False
     with contextlib.suppress(KeyboardInterrupt), Sandbox([folder], way) as box:
         how = box.weaker
-        whole = _all(box, works, todo, _Notebooks(folder, Marker(box, secrets.token_hex(16)), seconds))
+        whole = _all(box, works, todo, _Notebooks(folder, Marker(box, secrets.token_hex(16)), seconds, {}))
     return Graded([g for work, done in zip(works, todo) for g in _grades(work, done)], how, whole)
 
 
@@ -84,12 +86,20 @@ def _not_graded(work: Work, words: str, exercise: str = "") -> Grade:
 
 
 class _Notebooks(NamedTuple):
+    """spent: seconds, by student."""
+
     folder: Path
     marker: Marker
     seconds: float
+    spent: dict[str, float]
 
     def grades(self, work: Work) -> list[Grade]:
         """Those of one notebook; never raises."""
+        if self.spent.get(work.student, 0.0) > TIMES * self.seconds:
+            return [
+                _not_graded(work, f"this student's notebooks have taken more than {TIMES * self.seconds:g} seconds")
+            ]
+        begin = time.monotonic()
         try:
             work = read(self.folder, work)
             wanted = _wanted(work.cells or [], work.name.rpartition("/")[2][:2])
@@ -99,6 +109,8 @@ class _Notebooks(NamedTuple):
             return [self._grade(work, exercise, work.cells, clock) for exercise in wanted]
         except Exception as error:
             return [_not_graded(work, f"the grader broke off: {type(error).__name__}: {error}")]
+        finally:
+            self.spent[work.student] = self.spent.get(work.student, 0.0) + time.monotonic() - begin
 
     def _grade(self, work: Work, exercise: Exercise, cells: Sequence[str], clock: Clock) -> Grade:
         try:
