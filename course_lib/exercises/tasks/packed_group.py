@@ -10,15 +10,15 @@ from course_lib.exercises.guarded_memory import GuardedMemory
 
 ASKED = r"""
 With few queries V2's blocks are nearly empty. In *grouped-query attention* `G` heads of queries share one head of keys and values, so
-their queries can be *packed* into one block, and $K$ and $V$ pass once for all of them: with 2 tokens, 4 heads and blocks of 8 queries
-once instead of 4 times. Write V2's loop for such rows. Row $t G + h$ of `Q` [N G, d] and of `O` belongs to head $h$ of token $t$. `K` and
-`V` [n, d] have a row for each of $n \ge N$ tokens; ours are the last N, and token $t$ sees the keys 0 to $n - N + t$. The scale is
-$1/\sqrt d$. A block of queries is `block_m` rows of Q, whatever their tokens; it stores its rows of O once, and loads a block of
-`block_n` keys, once, only if one of its rows sees one of them.
+their queries can be *packed* into one block: with 2 tokens, 4 heads and blocks of 8 queries $K$ and $V$ pass once instead of 4 times.
+Write V2's loops for such rows. Row $t G + h$ of `Q` and of `O`, [N G, d], is head $h$ of token $t$. `K` and `V` [n, d] have a row for each
+of $n \ge N$ tokens, of which ours are the last N: token $t$ sees the keys 0 to $n - N + t$. A block of queries is `block_m` rows of Q,
+whatever their tokens. It stores its rows of O once, and loads a block of `block_n` keys, once, only if one of its rows sees one of them.
+The scale is $1/\sqrt d$.
 
-All lie in the HBM of `memory`, float32; O holds NaN until you store to it. The SRAM takes a block each of Q, K and V, two of O, two of
-scores, and $\ell$ and $m$; what you load stays until its scope ends, and numbers that are not in the SRAM are NaN in the check. Nothing
-need be a multiple of anything; a slice may reach past the end. Return nothing: O and the bytes are read off `memory`.
+All lie in the HBM of `memory`, float32. The SRAM takes a block each of Q, K and V, two of O, two of scores, and $\ell$ and $m$. What you
+load stays until its scope ends; numbers that are not in the SRAM are NaN, and so is O until you store to it. Nothing need be a multiple of
+anything; a slice may reach past the end. Return nothing: O and the bytes are read off `memory`.
 
 ```python
 with memory.scope("keys"):  # what is loaded in this block leaves the SRAM at its end
