@@ -49,6 +49,8 @@ KINDS = {
     "endless": "while True: pass",
     "empty": "...",
 }
+# Gradings one after another: at once they can give work the same account, and then count each other's processes.
+alone = pytest.mark.xdist_group("attacks")
 EXPECTED = {"right": "passed", "with helpers": "passed", "empty": "not attempted"}
 
 
@@ -63,6 +65,7 @@ def notebook(answer: str) -> str:
     return nbformat.writes(made)
 
 
+@alone
 def test_thirty_notebooks_and_none_is_lost(tmp_path) -> None:
     quick = [kind for kind in KINDS if kind != "endless"]
     kinds = [*quick * 4, "endless", "endless", "right", "wrong", "not a notebook", "no exercise"]
@@ -94,6 +97,7 @@ def test_thirty_notebooks_and_none_is_lost(tmp_path) -> None:
     assert sum(line.startswith("group ") for line in done.stdout.splitlines()) == 30 + 3  # and the totals of each
 
 
+@alone
 def test_a_notebook_that_takes_too_long_keeps_what_it_has(tmp_path) -> None:
     (tmp_path / "one.ipynb").write_text(notebook(KINDS["endless"]))
     found = grading.grade(tmp_path, seconds=2.0).grades
@@ -223,6 +227,7 @@ CLASSES = {
 }
 
 
+@alone
 @pytest.mark.parametrize("status", CLASSES)
 def test_a_class_of_the_notebook_is_judged_alike_by_both(status, tmp_path) -> None:
     page = f"import math\nimport torch\n{CLASSES[status]}{HEAD}{RIGHT.replace('return new, ', 'return Pair(new, ')})"
