@@ -12,10 +12,10 @@ ASKED = r"""
 In many models some layers let a token see only tokens that are near: query $i$ sees key $j$ if $i - w < j \le i$. With a `window` of
 $w = 3$ query 5 sees the keys 3, 4 and 5, and query 1 the keys 0 and 1. Write a kernel for one head: $O$ is the softmax of
 $\text{scale} \cdot QK^\top$ over the keys that a query sees, times $V$. Q, K, V and O are [n, D], float32, contiguous, in row order. A
-program makes `BLOCK_M` rows of O, the grid is (⌈n / BLOCK_M⌉,). It holds one block of K and one of V at a time, and loads a block of `BLOCK_N` keys
-(those from a multiple of `BLOCK_N` on) only if one of its queries sees one of them, so that the time grows as $n \cdot w$. D and the blocks
-are 16 or 32, n is any number. Pass `input_precision="ieee"` to `tl.dot`. The check runs in Triton's interpreter, counts the keys that are
-loaded, and watches that nothing beside the tensors is read or written.
+program makes `BLOCK_M` rows of O, the grid is (⌈n / BLOCK_M⌉,). It holds one block of K and one of V at a time, and loads a block of
+`BLOCK_N` keys (those from a multiple of `BLOCK_N` on) only if one of its queries sees one of them, so that the time grows as $n \cdot w$.
+D and the blocks are 16 or 32, n is any number. Pass `input_precision="ieee"` to `tl.dot`. The check runs in Triton's interpreter, counts
+the keys that are loaded, and watches that nothing beside the tensors is read or written.
 """
 
 STUB = '''
