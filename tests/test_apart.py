@@ -10,6 +10,7 @@ import torch
 
 from course_lib.exercises.apart import Page
 from course_lib.exercises.forked_process import EndedError
+from course_lib.exercises.guarded_memory import GuardedMemory, Near, far
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 SEEN: list[object] = []
@@ -104,6 +105,27 @@ def test_failures_are_told_as_where_there_is_one_process() -> None:
         with pytest.raises(EndedError, match="its process ended"):
             page(1)
     assert said.getvalue() == "so far\n"
+
+
+def test_a_memory_is_counted_where_it_is() -> None:
+    def function(memory, x, rows):
+        assert all(y.isnan().all() for y in (x.data, x._numbers, memory.tensors["x"].data))
+        memory.trace.append("forged")
+        with memory.scope("rows"):
+            tile = memory.load(x[0:rows])
+            seen = tile.tolist()
+            memory.tile("sum", tile + tile)
+            memory.store(x[0:rows], tile + 1)
+        assert tile.isnan().all()
+        return seen, memory.resident_bytes
+
+    memory = GuardedMemory(1000)
+    x = memory.hbm("x", torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    with called(Near(function)) as page:
+        assert page(*far(memory, x, 1)) == ([[1, 2]], 0)
+    assert memory.stored("x").tolist() == [[2, 3], [3, 4]]
+    assert [event.op for event in memory.trace] == ["load", "tile", "store", "free", "free"]
+    assert memory.resident_bytes == 0
 
 
 def test_no_word_goes_by_a_file(tmp_path) -> None:

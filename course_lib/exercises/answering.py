@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from course_lib.exercises import apart, forked_process, isolation, values
+from course_lib.exercises import apart, forked_process, guarded_memory, isolation, values
 from course_lib.exercises.base import Case, Exercise
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.definitions import Statements, needed, script
@@ -55,9 +55,14 @@ def _apart(exercise: Exercise, page: Sequence[str], question: dict[str, Any]) ->
     isolation.prctl(isolation.DUMPABLE, 0)  # nobody else reads this process's memory
 
     def define() -> tuple[tuple[str, ...], Any]:
-        return _defined(exercise, statements)
+        told, function = _defined(exercise, statements)
+        return told, guarded_memory.Near(function)
 
-    with apart.Page(define, first_settings, forget=given.clear) as called:
+    with apart.Page(define, first_settings, forget=given.clear) as page_apart:
+
+        def called(*args: Any) -> Any:
+            return page_apart(*guarded_memory.far(*args))
+
         told = called()
         yield told
         if told[0] == "defined":

@@ -62,7 +62,7 @@ class Exercise:
     what passes is compiled with them, and with those of the cases' options. A matmul of fp32 numbers in TF32 is refused there.
     answers: functions of the library, "course_lib.module.name", that would be the answer; who calls one is told to write it, and where
     students are graded they have no body. apart: whether in grading each call has a process of its own, which knows nothing of the
-    others: of functions that are to learn from each other by messages alone.
+    others: of functions that are to learn from each other by messages alone, or that work on a memory that counts.
     """
 
     name: str

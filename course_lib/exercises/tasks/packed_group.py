@@ -80,6 +80,7 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     run=run,
+    apart=True,
     tolerance=1e-4,
     parts=("never loaded, nor stored to", "O", "bytes"),
     hints=(

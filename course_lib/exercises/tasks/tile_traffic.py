@@ -114,6 +114,7 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     run=run,
+    apart=True,
     remark=remark,
     parts=("never loaded, nor stored to", "C", "bytes moved"),
     answers=("course_lib.algorithms.matmul.tiled_matmul",),
