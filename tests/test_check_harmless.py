@@ -20,7 +20,7 @@ import torch
 from written import RIGHT as RIGHT_ANSWER
 
 from course_lib import runtime
-from course_lib.exercises import check, fresh_process, isolation, values
+from course_lib.exercises import check, fresh_process, isolation, progress_file, values
 from course_lib.exercises.checking import Report
 from course_lib.exercises.differences import differs
 from course_lib.exercises.forked_process import Failure, outcomes
@@ -420,7 +420,8 @@ def test_a_notebooks_kernel_and_progress_outlive_it_all(tmp_path, monkeypatch) -
     nbclient.NotebookClient(made, timeout=60).execute()
     said = ["".join(o["data"]["text/plain"] for o in cell.outputs if "data" in o) for cell in made.cells[1:-1]]
     assert all(text.startswith("online_update: ") for text in said), said
-    assert json.loads((tmp_path / "progress.json").read_text()) == {"phase_of": "passed", "online_update": "passed"}
+    assert progress_file.load() == {"phase_of": "passed", "online_update": "passed"}
+    assert progress_file.code("online_update").startswith("import math, os\nimport torch\n")
 
 
 def test_a_message_of_many_parts_is_neither_written_nor_read() -> None:
