@@ -88,9 +88,7 @@ def judged(runs: Mapping[str, Sequence[Sequence[float]]]) -> list[str]:
         raise Refused("both attentions have the same losses to the last bit: are these two attentions?", found)
     ends = [[sum(run[-LAST:]) / LAST for run in each] for each in (a, b)]
     if len(set(ends[0])) < len(ends[0]):
-        raise Refused(
-            "two seeds have the same losses: set the seed before the model is made, and pass it to fit", found
-        )
+        raise Refused("two seeds have the same losses: set the seed before the model is made", found)
     gap = max(abs(x - y) for x, y in zip(*ends, strict=True))
     spread = max(max(each) - min(each) for each in ends)
     if gap >= spread:

@@ -42,10 +42,11 @@ future, for gradients, and for three steps of training beside SDPA. *Answer:* ho
     ),
     Deliverable(
         "judge the curves", 40,
-        """Train with two attentions and three seeds each, 30 steps or more: the same start (`torch.manual_seed`) and the same
-batches (`gpt.fit(…, seed=…)`) for one seed; `three_steps` above is a beginning. Hand in the losses of all steps,
-`{"SDPA": [[…], […], […]], "mine": [[…], […], […]]}`. *Answer:* how large are the gap between the attentions and the gap
-between seeds, and which gap would have made you look for a bug?""",
+        """Train with two attentions and three seeds each, 30 steps or more: a start for each seed (`torch.manual_seed`), and the
+same batches for all (`gpt.fit(…, seed=0)`), because other batches alone set training losses further apart than other
+starts. `three_steps` above is a beginning. Hand in the losses of all steps, `{"SDPA": [[…], […], […]], "mine": [[…],
+[…], […]]}`. *Answer:* how large are the gap between the attentions and the gap between seeds, and which bug would such
+a gap not show?""",
         'runs = {"SDPA": [], "mine": []}',
         judge.judged,
     ),
@@ -55,7 +56,7 @@ between seeds, and which gap would have made you look for a bug?""",
 `attention` seconds become `faster` times as fast. `crossing(width, mlp, causal)` is the context at which attention
 takes as many operations as the matmuls with weights: 4 · width² around attention, and `mlp` · width² in the MLP.
 *Answer:* which share has attention in *your* step, by `gpt.fit(…).seconds` with it and with `lambda q, k, v: v` in its
-place, and what could a kernel of twice the speed gain you?""",
+place (which also drops the backward pass of the rotations), and what could a kernel of twice the speed gain you?""",
         """def gain(step, attention, faster): ...
 
 

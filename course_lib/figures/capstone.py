@@ -120,31 +120,32 @@ def _curves(axes: Sequence[Axes]) -> None:
         for (name, found), shade, wide in zip(yardsticks(part).items(), _SHADES, (4.5, 2.4, 2.4), strict=True):
             shown = {step: value for step, value in found.items() if step <= most}
             ax.plot(list(shown), list(shown.values()), "-o", ms=5, color=shade, lw=wide, label=name)
-        ax.set(xlabel="step", ylabel=f"largest gap, nats ({'training' if part == 'train' else 'unread plays'})")
+        ax.set(xlabel="step", ylabel=f"gap, nats ({'training' if part == 'train' else 'unread plays'})")
     first.set(yscale="log")
     first.set_title("Rounding grows for twenty steps", **HEAD)
     right.set(ylim=(0, None))
-    right.legend(loc="upper right", fontsize=11)
+    first.legend(loc="lower right", fontsize=11)
     right.set_title("… and is then like another seed", **HEAD)
     style.source_note(left, f"{label('capstone_losses')}, bf16")
 
 
-def laptop_curve(losses: Sequence[float], letters: int) -> style.Picture:
-    """The loss of each step of a run on this machine, and what a model that knows nothing has."""
+def laptop_curve(losses: Sequence[float], letters: int, pairs: float) -> style.Picture:
+    """The loss of each step of a run on this machine, beside that of guessing and that of a table of ``pairs`` of letters."""
     return style.picture(
         _laptop,
         losses,
-        letters,
+        {f"guessing: ln {letters}": math.log(letters), "a table of pairs": pairs},
         size=(9, 3.4),
-        alt="the loss of each training step as a line, and a dashed line for guessing",
+        alt="the loss of each training step as a line, and dashed lines for guessing and for a table of pairs",
     )
 
 
-def _laptop(ax: Axes, losses: Sequence[float], letters: int) -> None:
+def _laptop(ax: Axes, losses: Sequence[float], known: dict[str, float]) -> None:
     ax.plot(losses, color=style.BLUE)
-    ax.axhline(math.log(letters), color=style.GREY, ls="--", lw=1.6)
-    ax.text(len(losses), math.log(letters), f"ln {letters} ", ha="right", va="bottom", color="#555555")
-    ax.set(xlabel="step", ylabel="loss, nats per character", ylim=(0, 1.15 * math.log(letters)))
+    for words, loss in known.items():
+        ax.axhline(loss, color=style.GREY, ls="--", lw=1.6)
+        ax.text(len(losses), loss + 0.05, f"{words} ", ha="right", va="bottom", color="#555555")
+    ax.set(xlabel="step", ylabel="loss, nats per character", ylim=(0, 1.15 * max(known.values())))
     style.kind_label(ax, "this machine, now")
 
 

@@ -122,12 +122,12 @@ def _bars(axes: Sequence[Axes]) -> None:
             ax.text(rest + own, y, f" {rest + own:,.0f}", va="center", fontsize=11.5)
             words = ((matmuls / 2, "matmuls"), ((matmuls + rest) / 2, "the rest"), (rest + own / 2, "attention"))
             for x, word in words if y == 0 else ():
-                ax.text(x, y, word, ha="center", va="center", fontsize=10)
+                ax.text(x, y, word, ha="center", va="center", fontsize=9)
         ax.set_yticks(range(len(NAMES)), list(NAMES.values()))
         ax.invert_yaxis()
         ax.tick_params(axis="y", length=0)
         ax.grid(False, axis="y")
-        ax.set(xlabel="ms per step", xlim=(0, 1.12 * 1e3 * step("SDPA flash", t).seconds))
+        ax.set(xlabel="ms per step", xlim=(0, 1.12 * 1e3 * step("SDPA flash", SHOWN[-1]).seconds))
         ax.set_title(f"A context of {t:,}: {'little' if t < WIDTH * 4 else 'much'} to gain", **HEAD)
     found = step("attention", SHOWN[0])
     note = f"width {WIDTH:,}, {found.n_layer} blocks, {found.tokens:,} tokens a step, bf16"
@@ -142,9 +142,11 @@ def amdahl(ax: Axes, context: int, width: int, faster: float) -> str:
     for y, time in enumerate((own, own / faster)):
         ax.barh(y, rest / (own + rest) * 100, color="#D8D8D8", height=0.6)
         ax.barh(y, time / (own + rest) * 100, left=rest / (own + rest) * 100, color=style.BLUE, height=0.6)
+    ax.text(1, 0, "all else", va="center", fontsize=11)
+    ax.text(102, 0, "attention", va="center", color=style.BLUE, fontsize=11)
     ax.set_yticks([0, 1], ["before", f"attention\n{faster:g}× as fast"])
     ax.invert_yaxis()
-    ax.set(xlim=(0, 101), xlabel="% of the time before, if all operations take equally long")
+    ax.set(xlim=(0, 116), xlabel="% of the time before, if all operations take equally long")
     ax.tick_params(axis="y", length=0)
     ax.grid(False, axis="y")
     ax.set_title(f"A context of {context:,} is {context / width:g} · D", **HEAD)
@@ -185,7 +187,7 @@ def _over_context(axes: Sequence[Axes]) -> None:
     time.annotate("12 D, counted", at, (0, -18), textcoords="offset points", ha="center", fontsize=11)
     time.set(ylabel="ms per step", yscale="log")
     time.set_yticks(ticks := [5, 10, 20, 50, 100], [str(y) for y in ticks])
-    time.set_title("Attention passes the matmuls early, all else late", **HEAD)
+    time.set_title(f"attention() passes the matmuls at {crossing() / WIDTH:.1f} D", **HEAD)
     for name, words in {"plain": "plain PyTorch", "SDPA": "SDPA's choice", "attention": "attention()"}.items():
         peaks = {x.t: x.peak_bytes / 1e9 for x in steps(name)}
         look: dict[str, Any] = {"color": SHADES[name], "lw": 5 if name == "SDPA" else 2.4, "label": words}
@@ -259,7 +261,10 @@ def _writing(axes: Sequence[Axes]) -> None:
         ticks = [x.context for x in found]
         ax.set_xticks(ticks, [f"{t:,}" for t in ticks])
         ax.minorticks_off()
-        ax.set_title(f"D = {width:,}, {found[0].parameters / 1e6:.0f} million weights", **HEAD)
+        ax.set_ylim(10, 3e5)
+        ax.set_title(
+            f"{found[0].n_layer} blocks, D = {width:,}, {found[0].parameters / 1e6:.0f} million weights", **HEAD
+        )
         ax.legend(loc="best")
     style.source_note(axes[0], f"{label('capstone_generation')}, one text at a time, bf16")
 
