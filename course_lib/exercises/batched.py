@@ -1,5 +1,6 @@
 """The kernel that launch_it launches: attention for a batch of heads, at any strides. It checks nothing: its launcher has to."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -46,7 +47,7 @@ def attention_kernel(
 
 
 class Watched:
-    """A kernel that notes its launches: the grid, Q, K and V, and the options for the compiler."""
+    """A kernel that notes its launches: the grid, Q, K and V, the sizes of tiles, and the options for the compiler."""
 
     def __init__(self, kernel: Any):
         self._kernel = kernel
@@ -55,11 +56,16 @@ class Watched:
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         def launch(*args: Any, **kwargs: Any) -> None:
             options: dict[str, Any] = {name: kwargs.pop(name) for name in ("num_warps", "num_stages") if name in kwargs}
-            self.launches.append({"grid": grid, "tensors": args[:3], **options})
+            given = inspect.signature(self._kernel.fn).bind(*args, **kwargs).arguments
+            found = {
+                "tensors": tuple(given[name] for name in ("q_ptr", "k_ptr", "v_ptr")),
+                "tiles": tuple(given[name] for name in ("D", "BLOCK_M", "BLOCK_N")),
+            }
+            self.launches.append({"grid": grid, **found, **options})
             self._kernel[grid](*args, **kwargs)
 
         return launch
 
     def last(self, name: str) -> Any:
-        """What the last launch was given as 'grid', 'tensors', 'num_warps' or 'num_stages'; None if nothing."""
+        """What the last launch was given as 'grid', 'tensors', 'tiles', 'num_warps' or 'num_stages'; None if nothing."""
         return self.launches[-1].get(name) if self.launches else None

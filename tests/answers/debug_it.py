@@ -70,3 +70,28 @@ def wrong_a_floor_under_m(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, group, scale, D:
         acc = acc * correction[:, None] + tl.dot(p, v, input_precision="ieee")
         m = m_new
     tl.store(o_ptr + q_at, acc / l[:, None], mask=rows[:, None] < n_q)
+
+
+@triton.jit
+def wrong_one_maximum_for_all_rows(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, group, scale, D: tl.constexpr, BLOCK: tl.constexpr
+):
+    """all rows have one maximum"""
+    head, rows, dims = tl.program_id(1), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, D)
+    q_at = (head * n_q + rows[:, None]) * D + dims[None, :]
+    q = tl.load(q_ptr + q_at, mask=rows[:, None] < n_q, other=0.0)
+    acc, l = tl.zeros([BLOCK, D], tl.float32), tl.zeros([BLOCK], tl.float32)
+    m = tl.full([BLOCK], -float("inf"), tl.float32)
+    for start in range(0, n_k, BLOCK):
+        keys = start + tl.arange(0, BLOCK)
+        kv_at = (head // group * n_k + keys[:, None]) * D + dims[None, :]
+        k = tl.load(k_ptr + kv_at, mask=keys[:, None] < n_k, other=0.0)
+        v = tl.load(v_ptr + kv_at, mask=keys[:, None] < n_k, other=0.0)
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        s = tl.where(keys[None, :] < n_k, s, -float("inf"))
+        m_new = tl.maximum(m, tl.max(s))
+        p, correction = tl.exp(s - m_new[:, None]), tl.exp(m - m_new)
+        l = l * correction + tl.sum(p, 1)
+        acc = acc * correction[:, None] + tl.dot(p, v, input_precision="ieee")
+        m = m_new
+    tl.store(o_ptr + q_at, acc / l[:, None], mask=rows[:, None] < n_q)

@@ -28,10 +28,10 @@ def right_with_named_strides(kernel, q, k, v, causal, shared_bytes):
 
 
 def right_all_at_the_end(kernel, q, k, v, causal, shared_bytes):
-    if {x.stride(3) for x in (q, k, v)} != {1}:
-        return right_all_at_the_end(
-            kernel, *(x.clone(memory_format=torch.contiguous_format) for x in (q, k, v)), causal, shared_bytes
-        )
+    for i, x in enumerate((q, k, v)):
+        if x.stride(3) != 1:
+            made = x.clone(memory_format=torch.contiguous_format)
+            return right_all_at_the_end(kernel, *(q, k, v)[:i], made, *(q, k, v)[i + 1 :], causal, shared_bytes)
     heads, d = q.size(2), q.size(3)
     D = 16 if d < 16 else 2 ** math.ceil(math.log2(d))
     tile = D * q.element_size() * 32
@@ -45,17 +45,21 @@ def right_all_at_the_end(kernel, q, k, v, causal, shared_bytes):
     return o
 
 
-def _launch(kernel, q, k, v, causal, shared_bytes, heads_first=False, grid=None, stages=None):
+def _launch(kernel, q, k, v, causal, shared_bytes, grid=None, stages=None, least=16, wide=None, dtype=None, v_as=None):
     b, m, h, d = q.shape
-    D = max(16, triton.next_power_of_2(d))
-    o = torch.empty(q.shape, dtype=q.dtype)
-    places = [s for x in (q, k, v, o) for s in x.stride()[:3]]
-    stages = stages or min(4, max(1, shared_bytes // (32 * D * q.element_size()) - 1))
+    D = max(least, triton.next_power_of_2(d))
+    o = torch.empty(q.shape, dtype=dtype or q.dtype)
+    places = [s for x in (q, k, v if v_as is None else v_as, o) for s in x.stride()[:3]]
+    stages = stages or min(4, max(1, shared_bytes // (32 * (wide or D) * q.element_size()) - 1))
     kernel[grid or (triton.cdiv(m, 32), b * h)](
         q, k, v, o, h, h // k.shape[2], m, k.shape[1], d, d**-0.5, *places,
         CAUSAL=causal, D=D, BLOCK_M=32, BLOCK_N=16, num_warps=4, num_stages=stages,
     )  # fmt: skip
     return o
+
+
+def _copied(*tensors):
+    return [x if x.stride(3) == 1 else x.contiguous() for x in tensors]
 
 
 def wrong_forgets_the_last_stride(kernel, q, k, v, causal, shared_bytes):
@@ -77,7 +81,7 @@ def wrong_one_launch_per_head(kernel, q, k, v, causal, shared_bytes):
 
 def wrong_four_stages(kernel, q, k, v, causal, shared_bytes):
     """four stages"""
-    return _launch(kernel, *(x if x.stride(3) == 1 else x + 0 for x in (q, k, v)), causal, shared_bytes, stages=4)
+    return _launch(kernel, *_copied(q, k, v), causal, shared_bytes, stages=4)
 
 
 def wrong_batch_forgotten(kernel, q, k, v, causal, shared_bytes):
@@ -94,3 +98,31 @@ def wrong_no_kernel(kernel, q, k, v, causal, shared_bytes):
 def wrong_all_contiguous(kernel, q, k, v, causal, shared_bytes):
     """so that nobody has to"""
     return _launch(kernel, *(x.contiguous() for x in (q, k, v)), causal, shared_bytes)
+
+
+def wrong_strides_of_k_for_v(kernel, q, k, v, causal, shared_bytes):
+    """V is read with K's strides"""
+    q, k, v = _copied(q, k, v)
+    return _launch(kernel, q, k, v, causal, shared_bytes, v_as=k)
+
+
+def wrong_heads_of_eight(kernel, q, k, v, causal, shared_bytes):
+    """tl.dot takes no less"""
+    return _launch(kernel, *_copied(q, k, v), causal, shared_bytes, least=8)
+
+
+def wrong_stages_by_d(kernel, q, k, v, causal, shared_bytes):
+    """its rows are D wide"""
+    return _launch(kernel, *_copied(q, k, v), causal, shared_bytes, wide=q.shape[3])
+
+
+def wrong_output_in_fp32(kernel, q, k, v, causal, shared_bytes):
+    """O is fp32"""
+    return _launch(kernel, *_copied(q, k, v), causal, shared_bytes, dtype=torch.float32)
+
+
+def wrong_copies_all_for_one(kernel, q, k, v, causal, shared_bytes):
+    """as soon as one has to be"""
+    if max(x.stride(3) for x in (q, k, v)) > 1:
+        q, k, v = (x.contiguous() for x in (q, k, v))
+    return _launch(kernel, q, k, v, causal, shared_bytes)

@@ -3,11 +3,11 @@ import math
 import torch
 
 
-def _walk(memory, Q, K, V, O, G, block_m, block_n, *, get, put, backwards=False):
+def _walk(memory, Q, K, V, O, G, block_m, block_n, *, get, put, backwards=False, bug=""):
     rows, n = len(Q.data), len(K.data)
     for i in range(0, rows, block_m):
         with memory.scope("queries"):
-            q = get(Q, i, i + block_m) / math.sqrt(Q.data.shape[1])
+            q = get(Q, i, i + block_m) / (1 if bug == "no scale" else math.sqrt(Q.data.shape[1]))
             count = len(q)
             limit = torch.tensor([n - rows // G + (i + r) // G + 1 for r in range(count)])[
                 :, None
@@ -16,11 +16,14 @@ def _walk(memory, Q, K, V, O, G, block_m, block_n, *, get, put, backwards=False)
             starts = range(0, int(limit.max()), block_n)
             for j in reversed(starts) if backwards else starts:
                 with memory.scope("keys"):
-                    end = min(j + block_n, int(limit.max()))
+                    end = j + block_n if bug else min(j + block_n, int(limit.max()))
                     k, v = get(K, j, end), get(V, j, end)
-                    s = memory.matmul(q, k.T).masked_fill(torch.arange(j, end) >= limit, -math.inf)
-                    new = torch.maximum(m, s.amax(1, keepdim=True))
-                    safe = new.masked_fill(new == -math.inf, 0)
+                    s = memory.matmul(q, k.T)
+                    if bug != "no mask":
+                        s = s.masked_fill(torch.arange(j, j + len(k)) >= limit - int(bug == "strict"), -math.inf)
+                    new = s.max().expand(count, 1) if bug == "one for all rows" else s.amax(1, keepdim=True)
+                    new = new if bug == "block maximum" else torch.maximum(m, new)
+                    safe = new if bug else new.masked_fill(new == -math.inf, 0)
                     p, old = torch.exp(s - safe), torch.exp(m - safe)
                     m, l, o = new, l * old + p.sum(1, keepdim=True), o * old + memory.matmul(p, v)
             put(i, i + block_m, o / l)
@@ -98,3 +101,33 @@ def wrong_copies_of_k_for_each_head(memory, Q, K, V, O, G, block_m, block_n):
 def wrong_blocks_of_tokens(memory, Q, K, V, O, G, block_m, block_n):
     get, put = (lambda x, a, b: memory.load(x[a:b])), (lambda a, b, o: memory.store(O[a:b], o))
     _walk(memory, Q, K, V, O, G, max(1, block_m // G) * G, block_n, get=get, put=put)
+
+
+def _wrong(memory, Q, K, V, O, G, block_m, block_n, bug):
+    get, put = (lambda x, a, b: memory.load(x[a:b])), (lambda a, b, o: memory.store(O[a:b], o))
+    _walk(memory, Q, K, V, O, G, block_m, block_n, get=get, put=put, bug=bug)
+
+
+def wrong_one_maximum_for_all_rows(memory, Q, K, V, O, G, block_m, block_n):
+    """all rows have one maximum"""
+    _wrong(memory, Q, K, V, O, G, block_m, block_n, "one for all rows")
+
+
+def wrong_maximum_of_the_block(memory, Q, K, V, O, G, block_m, block_n):
+    """of the block of keys alone"""
+    _wrong(memory, Q, K, V, O, G, block_m, block_n, "block maximum")
+
+
+def wrong_no_mask(memory, Q, K, V, O, G, block_m, block_n):
+    """if nothing is masked: a block walks as far"""
+    _wrong(memory, Q, K, V, O, G, block_m, block_n, "no mask")
+
+
+def wrong_own_key_hidden(memory, Q, K, V, O, G, block_m, block_n):
+    """does not see its own key"""
+    _wrong(memory, Q, K, V, O, G, block_m, block_n, "strict")
+
+
+def wrong_no_scale(memory, Q, K, V, O, G, block_m, block_n):
+    """not divided by"""
+    _wrong(memory, Q, K, V, O, G, block_m, block_n, "no scale")

@@ -154,3 +154,44 @@ def wrong_whole_rows_of_scores(
     p = tl.exp(s - tl.max(s, 1)[:, None])
     o = tl.dot(p / tl.sum(p, 1)[:, None], _rows(v_ptr, j, n, D), input_precision="ieee")
     tl.store(o_ptr + i[:, None] * D + tl.arange(0, D)[None, :], o, mask=i[:, None] < n)
+
+
+@triton.jit
+def _upwards(
+    q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    EARLY: tl.constexpr, ONE: tl.constexpr,
+):  # fmt: skip
+    first = tl.program_id(0) * BLOCK_M
+    i = first + tl.arange(0, BLOCK_M)
+    q = _rows(q_ptr, i, n, D)
+    m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+    l = tl.zeros((BLOCK_M,), tl.float32)
+    o = tl.zeros((BLOCK_M, D), tl.float32)
+    begin = tl.maximum(first - window + (0 if EARLY else 1), 0) // BLOCK_N * BLOCK_N
+    for start in range(begin, tl.minimum(first + BLOCK_M, n), BLOCK_N):
+        j = start + tl.arange(0, BLOCK_N)
+        s = tl.dot(q, tl.trans(_rows(k_ptr, j, n, D)), input_precision="ieee") * scale
+        s = tl.where((j[None, :] <= i[:, None]) & (i[:, None] - j[None, :] < window), s, -float("inf"))
+        new = tl.maximum(m, tl.max(s) if ONE else tl.max(s, 1))
+        safe = tl.where(new > -float("inf"), new, 0.0)
+        p, old = tl.exp(s - safe[:, None]), tl.exp(m - safe)
+        l = old * l + tl.sum(p, 1)
+        o = tl.dot(p, _rows(v_ptr, j, n, D), old[:, None] * o, input_precision="ieee")
+        m = new
+    tl.store(o_ptr + i[:, None] * D + tl.arange(0, D)[None, :], o / l[:, None], mask=i[:, None] < n)
+
+
+@triton.jit
+def wrong_begins_one_key_early(
+    q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """block of key first − window"""
+    _upwards(q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D, BLOCK_M, BLOCK_N, True, False)
+
+
+@triton.jit
+def wrong_one_maximum_for_all_rows(
+    q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """all rows have one maximum"""
+    _upwards(q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D, BLOCK_M, BLOCK_N, False, True)

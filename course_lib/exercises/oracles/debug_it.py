@@ -26,6 +26,9 @@ def cases() -> Iterable[Case]:
     yield case("more keys than queries", 3, 1, 5, 35, scale=0.5)
     yield case("a late spike", 1, 1, 16, 40, spike=38)
     yield case("an early spike", 1, 1, 16, 40, spike=3)
+    q, k, v, scale = case("", 1, 1, 16, 40).args
+    q[0, 3] *= 200
+    yield Case("one query 200 times as large as the others", (q, k, v, scale))
     q, k, v, scale = case("", 2, 1, 16, 33).args
     q[:, :, 0], k[:, :, 0] = 16, -50
     yield Case("all scores near −200", (q, k, v, scale))
@@ -65,6 +68,8 @@ def _attention(
         m_new = tl.max(s, 1)
         if BUG == "no maximum":
             m_new = tl.zeros([BLOCK], tl.float32)
+        elif BUG == "one for all rows":
+            m_new = tl.maximum(m, tl.max(s))
         elif BUG != "block maximum" and BUG != "both" and BUG != "clipped":
             m_new = tl.maximum(m, m_new)
         p, correction = tl.exp(s - m_new[:, None]), tl.exp(m - m_new)
@@ -91,6 +96,7 @@ WRONG = variants(
         "if the correction is cut off at 1: it does not overflow then, but what came before is too small": "clipped",
         "if the correction is taken for 1: what came before stays as it was": "never down",
         "if no maximum is subtracted: large scores overflow, and those far below 0 vanish": "no maximum",
+        "if all rows have one maximum: in a row whose scores lie far below it all weights vanish": "one for all rows",
         "if m starts at 0: where all scores lie far below, the row is 0/0": "m from 0",
         "if m is still the block's maximum behind the loop's last line, though m_new is not": "m of the block",
     },

@@ -35,6 +35,9 @@ def cases() -> Iterable[Case]:
     q, k, v = _inputs(3, 2, 9)
     yield Case("scores times ten", (10 * q, k, v, 2, 3, 2))
     q, k, v = _inputs(3, 2, 9)
+    q[1] *= 200
+    yield Case("one query 200 times as large as the others", (q, k, v, 2, 3, 2))
+    q, k, v = _inputs(3, 2, 9)
     k[6] = 8 * q[1]
     yield Case("the largest score comes late", (q, k, v, 2, 4, 2))
     for score, words in ((20.0, "all scores far below 0"), (1e19, "all scores −5 · 10³⁷")):
@@ -84,16 +87,20 @@ def _packed(memory, Q, K, V, O, G, block_m, block_n, bug):
                 o, l = torch.zeros(q.shape), torch.zeros(len(q))
                 m = torch.full((len(q),), {"m from 0": 0.0, "finite m": -1e9}.get(bug, -math.inf))
             o, l, m = o[: len(q)], l[: len(q)], m[: len(q)]
-            end = {"to n": n, "no mask": n, "first row": int(last[0]) + 1}.get(bug, int(last.max()) + 1)
+            end = {"to n": n, "no mask at all": n, "first row": int(last[0]) + 1}.get(bug, int(last.max()) + 1)
             for start in range(0, end, block_n):
                 with scope("keys"):
                     k, v = (load(x[start : start + block_n]) for x in (K, V))
                     if bug == "after the scope":
                         memory.free(str(K[start : start + block_n]))
-                    s = q @ k.T / math.sqrt(d)
-                    if bug != "no mask":
-                        s = s.masked_fill(start + torch.arange(len(k)) > last[:, None], -math.inf)
-                    m_new = torch.maximum(m, s.amax(dim=1))
+                    s = q @ k.T / (1 if bug == "no scale" else math.sqrt(d))
+                    if bug not in ("no mask", "no mask at all"):
+                        s = s.masked_fill(
+                            start + torch.arange(len(k)) > last[:, None] - int(bug == "own key"), -math.inf
+                        )
+                    m_new = (s.max() if bug == "one for all rows" else s.amax(dim=1)).expand(len(q))
+                    if bug != "block maximum":
+                        m_new = torch.maximum(m, m_new)
                     p, factor = torch.exp(s - m_new[:, None]), torch.exp(m - m_new)
                     l, m = l * factor + p.sum(dim=1), m_new
                     o = (o if bug == "o kept" else o * factor[:, None]) + p @ v
@@ -155,7 +162,10 @@ WRONG = {
             "if the rows are taken to hold all tokens of one head after the other: row r belongs to token r // G": "heads first",
             "if a row's number is taken for its token: G rows belong to each": "rows as tokens",
             "if the mask is aligned at the first key: the last token sees the last key": "start",
-            "if nothing is masked: a token would see those after it": "no mask",
+            "if nothing is masked: a block walks as far as its last row sees, and its other rows see less": "no mask",
+            "if nothing is masked, and every block walks on to the last key": "no mask at all",
+            "if a token does not see its own key: it sees keys up to n − N + t, that one included": "own key",
+            "if the scores are not divided by √d": "no scale",
             "if a block walks on to the last key: right, but blocks are loaded that none of its rows sees": "to n",
             "if the walk ends with the last key of the block's first row: later tokens see more": "first row",
             "if O is stored inside the loop over the keys: it is written once for each block of keys": "stored inside",
@@ -163,6 +173,8 @@ WRONG = {
             "if numbers are used that are not in the SRAM, of .data, say, or of a scope that has ended: they are NaN": "after the scope",
             "if Q, K and V are read by .data, which goes around the memory: read with memory.load": "data",
             "if o, l and m are not started anew for each block of queries": "not reset",
+            "if all rows have one maximum: in a row whose scores lie far below it all weights vanish": "one for all rows",
+            "if the maximum is that of the block of keys alone: when a large score has passed, the correction overflows": "block maximum",
             "if m starts at 0 instead of −∞, or no maximum is taken: all scores far below 0 then vanish": "m from 0",
             "if m starts at a number such as −10⁹ instead of −∞: scores may lie below it": "finite m",
             "if o is not multiplied by exp(m − m_new) when the maximum grows": "o kept",

@@ -22,6 +22,7 @@ def cases() -> Iterable[Case]:
 
     yield case("one block, each query sees all before it", 16, 16)
     yield case("a window of 1: each query sees its own key", 16, 1)
+    yield case("a window of 1 in three blocks: each program loads its own", 48, 1)
     yield case("two blocks, a window of 5", 32, 5)
     yield case("three blocks, a window as long as a block", 48, 16)
     yield case("ragged, a window of 18", 53, 18)
@@ -73,6 +74,8 @@ def _band(
     begin = tl.maximum((first + BLOCK_M if BUG == "last query" else first + 1) - window, 0) // BLOCK_N * BLOCK_N
     if BUG == "own block":
         begin = first // BLOCK_N * BLOCK_N
+    elif BUG == "one early":
+        begin = tl.maximum(first - window, 0) // BLOCK_N * BLOCK_N
     elif BUG == "from 0":
         begin = 0
     end = tl.minimum(first + BLOCK_M, n)
@@ -94,6 +97,8 @@ def _band(
             before = (keys[None, :] < rows[:, None] + window) & (keys[None, :] < n)
         s = tl.where(before & near, s, -10000.0 if BUG == "finite" else -float("inf"))
         m_new = tl.max(s, 1)
+        if BUG == "one for all rows":
+            m_new = tl.zeros([BLOCK_M], tl.float32) + tl.max(s)
         if BUG != "block maximum":
             m_new = tl.maximum(m, m_new)
         shift = m_new
@@ -118,9 +123,11 @@ WRONG = variants(
         "if the loop begins where the last query's window begins: the first query's begins earlier": "last query",
         "if the loop begins with the block of the program's own tokens: the window reaches back into earlier ones": "own block",
         "if the loop ends with the block of the program's first query": "to the first",
+        "if the loop begins with the block of key first − window, which nobody sees: the first query sees first − window + 1": "one early",
         "if the loop begins at key 0: right, but blocks are loaded that no query sees any more": "from 0",
-        "if the loop goes on to the last key: right, but blocks are loaded that no query sees yet": "to n",
+        "if the loop goes on behind the program's last query: right, but blocks are loaded that no query sees yet": "to n",
         "if m starts at a number such as 0 instead of −∞: where all scores lie far below, the row is 0/0": "m from 0",
+        "if all rows have one maximum: in a row whose scores lie far below it all weights vanish": "one for all rows",
         "if the maximum is that of the block alone: when a spike has passed, the correction overflows": "block maximum",
     },
 )

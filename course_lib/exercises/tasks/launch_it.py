@@ -31,8 +31,8 @@ def launch_it(kernel, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal:
 '''
 
 
-def run(function: Any, case: Case) -> tuple[torch.Tensor, int, Any, Any, int]:
-    """O, how many launches there were, the grid and the stages of the last, and how many of Q, K and V were copied for it.
+def run(function: Any, case: Case) -> tuple[torch.Tensor, str, int, Any, Any, Any, int]:
+    """O, its format, how many launches there were, grid, tiles and stages of the last, and how many of Q, K and V were copied for it.
 
     A number that nobody writes is NaN.
     """
@@ -47,7 +47,8 @@ def run(function: Any, case: Case) -> tuple[torch.Tensor, int, Any, Any, int]:
     finally:
         torch._C._set_deterministic_algorithms(before)
     copies = sum(x.data_ptr() != y.data_ptr() for x, y in zip(given, kernel.last("tensors") or ()))
-    return o, len(kernel.launches), kernel.last("grid"), kernel.last("num_stages"), copies
+    launched = (kernel.last(name) for name in ("grid", "tiles", "num_stages"))
+    return o, str(getattr(o, "dtype", "none")), len(kernel.launches), *launched, copies
 
 
 def laid_out(tensors: list[torch.Tensor], layout: str) -> list[torch.Tensor]:
@@ -56,6 +57,11 @@ def laid_out(tensors: list[torch.Tensor], layout: str) -> list[torch.Tensor]:
         return list(torch.cat(tensors, 2).split([x.shape[2] for x in tensors], 2))
     if layout == "heads before rows":
         return [x.transpose(1, 2).contiguous().transpose(1, 2) for x in tensors]
+    if layout == "V's heads before its rows":
+        return [*tensors[:2], tensors[2].transpose(1, 2).contiguous().transpose(1, 2)]
+    if layout == "heads before rows, and the numbers of K's rows apart":
+        q, k, v = laid_out(tensors, "heads before rows")
+        return [q, k.mT.contiguous().mT, v]
     if layout == "K and V in a longer cache":
         return [tensors[0], *(torch.cat([x, torch.full_like(x, torch.nan)], 1)[:, : x.shape[1]] for x in tensors[1:])]
     if layout == "the numbers of a row apart":
@@ -72,7 +78,7 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     run=run,
-    parts=("O", "launches", "grid", "num_stages", "tensors copied"),
+    parts=("O", "O's format", "launches", "grid", "D, BLOCK_M, BLOCK_N", "num_stages", "tensors copied"),
     arguments=("q", "k", "v", "causal", "shared_bytes", "laid out"),
     tolerance=2e-3,
     hints=(

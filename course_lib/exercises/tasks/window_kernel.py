@@ -12,10 +12,11 @@ ASKED = r"""
 In many models some layers let a token see only tokens that are near: query $i$ sees key $j$ if $i - w < j \le i$. With a `window` of
 $w = 3$ query 5 sees the keys 3, 4 and 5, and query 1 the keys 0 and 1. Write a kernel for one head: $O$ is the softmax of
 $\text{scale} \cdot QK^\top$ over the keys that a query sees, times $V$. Q, K, V and O are [n, D], float32, contiguous, in row order. A
-program makes `BLOCK_M` rows of O, the grid is (⌈n / BLOCK_M⌉,). It holds one block of K and one of V at a time, and loads a block of
-`BLOCK_N` keys (those from a multiple of `BLOCK_N` on) only if one of its queries sees one of them, so that the time grows as $n \cdot w$.
-D and the blocks are 16 or 32, n is any number. Pass `input_precision="ieee"` to `tl.dot`. The check runs in Triton's interpreter, counts
-the keys that are loaded, and watches that nothing beside the tensors is read or written.
+program makes `BLOCK_M` rows of O, the grid is (⌈n / BLOCK_M⌉,). It holds one block of K and one of V at a time, and its time
+grows as $n \cdot w$: cut the keys at the multiples of `BLOCK_N`; a program loads no more keys than those blocks hold of which one of its
+queries sees a key, wherever its own blocks begin. D and the blocks are 16 or 32, n is any number. Pass `input_precision="ieee"` to
+`tl.dot`. The check runs in Triton's interpreter, counts the keys that are loaded, and watches that nothing beside the tensors is read or
+written.
 """
 
 STUB = '''
@@ -27,8 +28,8 @@ def window_kernel(
     ...
 '''
 
-AS_ASKED = "blocks with a key that is seen"
-HIDDEN = "also blocks in which no query of the program sees a key"
+AS_ASKED = "no more than the blocks of which a key is seen"
+HIDDEN = "also a block of which no query of the program sees a key"
 
 
 def run(kernel: Any, case: Case) -> tuple[torch.Tensor, str]:
