@@ -23,9 +23,11 @@ def test_three_dots_are_no_attempt_and_an_answer_has_two_sentences_and_a_number(
         assert deliver(3, None, answer).status == "not attempted"
     assert "not attempted. Replace the three dots" in repr(deliver(1, None, "..."))
     for answer, words in (
-        ("One sentence, 3.5 long.", "has 1 sentences; write 2"),
+        ("One sentence, 3.5 long.", "has 1 sentence; write 2"),
         ("No number. At all.", "has no number"),
         ("It is 3.5. It is not 4! Is it?", "has 3 sentences"),
+        ("The gap, i.e. 2.6e-05 nats, is small", "has 1 sentence;"),
+        ("It is 0.36, e.g. here. That is all", ""),
         (ANSWER, ""),
     ):
         assert words in deliverables.complaint(answer)
@@ -55,10 +57,12 @@ def test_an_attention_is_accepted(attend) -> None:
     [
         (plain_attention, "what comes later changes"),
         (lambda q, k, v: plain(q, k, v)[:, :, :-1], "right is [2, 2, 37, 16]"),
-        (lambda q, k, v: plain(2 * q, k, v), "differ from causal attention"),
+        (lambda q, k, v: plain(2 * q, k, v), "away from causal attention"),
         (lambda q, k, v: plain(q, k, v).detach(), "it has no gradients"),
         (lambda q, k, v: plain(q.detach(), k, v) + 0 * q, "the gradient of q"),
         (lambda q: q, "TypeError"),
+        (lambda q, k, v: SDPA(4.0 * q, k, v), "without the scale"),
+        (lambda q, k, v: plain(q, k.detach(), v), "k gets no gradient"),
     ],
 )
 def test_an_attention_that_is_none_is_told_why(attend, words) -> None:
@@ -128,7 +132,8 @@ def step_with(bug: str = ""):
         keys = new if keys is None else torch.cat((keys, new), dim=2)
         values = v if values is None else torch.cat((values, v), dim=2)
         a, b = (old_keys, old_values) if bug == "late" and n else (keys, values)
-        o = torch.nn.functional.scaled_dot_product_attention(q, a, b, is_causal=bug == "causal")
+        scale = 1.0 if bug == "scale" else None
+        o = torch.nn.functional.scaled_dot_product_attention(q, a, b, is_causal=bug == "causal", scale=scale)
         return o, keys, (old_values if bug == "dropped" and n else values)
 
     return cached_step
@@ -143,6 +148,7 @@ def step_with(bug: str = ""):
         ("unturned", "before they were turned"),
         ("late", "does not see itself"),
         ("dropped", "keys and values have shapes"),
+        ("scale", "not divided by √D"),
     ],
 )
 def test_a_cached_step_is_told_its_bug(bug, words) -> None:
@@ -168,4 +174,4 @@ def test_a_model_has_to_know_more_than_pairs_of_letters(tmp_path, monkeypatch) -
     assert "it says: ACT I. SCENE I." in repr(found)
     path.write_bytes(path.read_bytes()[:-10])
     assert "CheckpointError" in repr(deliver(5, path, ANSWER))
-    assert "FileNotFoundError" in repr(deliver(5, tmp_path / "none.pt", ANSWER))
+    assert "run `make capstone` first" in repr(deliver(5, tmp_path / "none.pt", ANSWER))

@@ -33,7 +33,7 @@ class Deliverable(NamedTuple):
 
 DELIVERABLES = (
     Deliverable(
-        "swap it in", 45,
+        "swap it in", 30,
         """Pass `window_kernel` (lecture 05) if you have not, and train with it. Hand in a causal attention, `(q, k, v) -> o`, [B,
 H, N, 16] in float32: `own_kernel.own_attention()` makes one of your kernel, or write your own. The check looks for the
 future, for gradients, and for three steps of training beside SDPA. *Answer:* how far apart are the losses, and why may they differ?""",
@@ -41,7 +41,7 @@ future, for gradients, and for three steps of training beside SDPA. *Answer:* ho
         judge.swapped,
     ),
     Deliverable(
-        "judge the curves", 40,
+        "judge the curves", 30,
         """Train with two attentions and three seeds each, 30 steps or more: a start for each seed (`torch.manual_seed`), and the
 same batches for all (`gpt.fit(…, seed=0)`), because other batches alone set training losses further apart than other
 starts. `three_steps` above is a beginning. Hand in the losses of all steps, `{"SDPA": [[…], […], […]], "mine": [[…],
@@ -51,12 +51,13 @@ a gap not show?""",
         judge.judged,
     ),
     Deliverable(
-        "count the time", 30,
+        "count the time", 20,
         """Hand in two functions. `gain(step, attention, faster)` is how many times as fast a step of `step` seconds becomes if its
 `attention` seconds become `faster` times as fast. `crossing(width, mlp, causal)` is the context at which attention
 takes as many operations as the matmuls with weights: 4 · width² around attention, and `mlp` · width² in the MLP.
-*Answer:* which share has attention in *your* step, by `gpt.fit(…).seconds` with it and with `lambda q, k, v: v` in its
-place (which also drops the backward pass of the rotations), and what could a kernel of twice the speed gain you?""",
+*Answer:* which share has attention in *your* step, by the median of `gpt.fit(…).seconds` with it and with `lambda q, k,
+v: v` in its place (which also drops the backward pass of the rotations), and what could a kernel of twice the speed
+gain you?""",
         """def gain(step, attention, faster): ...
 
 
@@ -64,17 +65,17 @@ def crossing(width, mlp, causal): ...""",
         judge.counted,
     ),
     Deliverable(
-        "one step with a cache", 45,
+        "one step with a cache", 30,
         """Write what a layer does with one new character. `q`, `k`, `v` are [B, H, 1, D], not turned yet; `keys` and `values` [B,
 H, n, D] are what your function has returned for the n characters before, `None` for the first; `turn(x, position)`
 turns x by its position, counted from 0. Return `(o, keys, values)`. The check compares with causal attention over all
-characters, in float64. *Answer:* what must have been turned when it is kept, and what would break if old keys were
-dropped and the others numbered anew?""",
+characters, in float64. *Answer:* by which position must a key be turned, and what would break if old keys were dropped
+and the next query counted from the number that is left?""",
         """def cached_step(q, k, v, keys, values, turn): ...""",
         judge.cached,
     ),
     Deliverable(
-        "let it talk", 60,
+        "let it talk", 45,
         """`make capstone` trains on any machine and writes `capstone.pt` in the course's folder; `python -m course_lib.gpt --help`
 lists what to change. Hand in the path. The check reads the checkpoint, and asks whether your model knows more than
 which letter follows which, on a play that it has not read; then it lets it talk, with a cache and without. *Answer:*
@@ -129,10 +130,10 @@ def deliver(number: int, work: Any, answer: str) -> Delivered:
 
 
 def complaint(answer: str) -> str:
-    """What an answer lacks; '' if nothing. A point between digits ends no sentence."""
-    sentences = len(re.findall(r"[.!?](?=\s|$)", answer.strip()))
+    """What an answer lacks; '' if nothing. A sentence ends before a space and a capital, or at the end."""
+    sentences = len(re.split(r"(?<=[.!?])\s+(?=[A-Z])", answer.strip()))
     if sentences != SENTENCES:
-        return f"the answer has {sentences} sentences; write {SENTENCES}"
+        return f"the answer has {sentences} sentence{'s' * (sentences != 1)}; write {SENTENCES}"
     if not re.search(r"\d", answer):
         return "the answer has no number; say one that you measured or computed"
     return ""

@@ -121,7 +121,7 @@ def _curves(axes: Sequence[Axes]) -> None:
             shown = {step: value for step, value in found.items() if step <= most}
             ax.plot(list(shown), list(shown.values()), "-o", ms=5, color=shade, lw=wide, label=name)
         ax.set(xlabel="step", ylabel=f"gap, nats ({'training' if part == 'train' else 'unread plays'})")
-    first.set(yscale="log")
+    first.set(yscale="log", ylim=(1e-7, 0.3))
     first.set_title("Rounding grows for twenty steps", **HEAD)
     right.set(ylim=(0, None))
     first.legend(loc="lower right", fontsize=11)

@@ -17,7 +17,6 @@ NAMES = {"SDPA flash": "FlashAttention-2", "SDPA": "SDPA's choice", "attention":
 SHADES = {"plain": style.RED, "SDPA flash": style.ORANGE, "SDPA": style.GREY, "attention": style.BLUE}
 WIDTH = 1024  # of the figures; the record has another one, too
 SHOWN = (2048, 16_384)  # contexts of the bars
-NEAR = 0.25  # a crossing that is as near to its prediction counts as predicted
 
 
 class Step(NamedTuple):
@@ -121,7 +120,7 @@ def _bars(axes: Sequence[Axes]) -> None:
             ax.barh(y, own, left=rest, color=SHADES[name], height=0.62)
             ax.text(rest + own, y, f" {rest + own:,.0f}", va="center", fontsize=11.5)
             words = ((matmuls / 2, "matmuls"), ((matmuls + rest) / 2, "the rest"), (rest + own / 2, "attention"))
-            for x, word in words if y == 0 else ():
+            for x, word in words[: 3 if t == SHOWN[-1] else 2] if y == 0 else ():
                 ax.text(x, y, word, ha="center", va="center", fontsize=9)
         ax.set_yticks(range(len(NAMES)), list(NAMES.values()))
         ax.invert_yaxis()
@@ -273,27 +272,22 @@ def _writing(axes: Sequence[Axes]) -> None:
 
 
 def nine_percent() -> list[tuple[str, bool]]:
-    """C26: attention's share of a step that the two numbers ask for, and what a kernel of twice the speed would gain in our steps."""
-    t, before = 2048, "SDPA flash"
-    found = [(f"Amdahl: attention must have taken {training_step.share_of(1.09, 2):.1%} of a step", True)]
+    """C26: what a kernel of twice the speed would gain in our steps at the same context: within 3 points of 9 %?"""
+    t, before, found = 2048, "SDPA flash", []
     for width in sorted({x.n_embd for x in rows(Step, "capstone_context")}):
         share, ratio = step(before, t, width).share, faster(t, before, width)
         twice = 100 * (training_step.gain(share, 2) - 1)
         words = f"width {width:,}, {t:,} tokens: FlashAttention-2 takes {share:.0%} of our step, so twice the speed gains {twice:.0f} %"
         ours = f"attention(), {ratio:.1f} times as fast, gains {100 * (gained(t, before, width) - 1):.0f} %"
-        found.append((f"{words}; {ours}", abs(twice - 9) < 4.5))
+        found.append((f"{words}; {ours}", abs(twice - 9) < 3))
     return found
 
 
 def eight_widths() -> list[tuple[str, bool]]:
-    """C27: where attention's operations equal those of the matmuls with weights, and where its time equals all else's."""
+    """C27: where attention's operations equal those of the matmuls with weights, counted as the claim does and as our model asks."""
     counted = {
         "no mask, a gated MLP of three matrices": training_step.crossing(WIDTH, gated=True, causal=False),
         "a causal mask, an MLP of two": training_step.crossing(WIDTH),
         "the same, with S computed again backward": training_step.crossing(WIDTH, recomputed=True),
     }
-    found = [
-        (f"operations, {words}: T = {x / WIDTH:.1f} D", abs(x / WIDTH - 8) < 8 * NEAR) for words, x in counted.items()
-    ]
-    there = crossing() / WIDTH
-    return [*found, (f"time on an H200, causal, D = {WIDTH:,}: T = {there:.1f} D", abs(there - 8) < 8 * NEAR)]
+    return [(f"operations, {words}: T = {x / WIDTH:.1f} D", abs(x / WIDTH - 8) < 1) for words, x in counted.items()]
