@@ -133,6 +133,16 @@ def test_an_argument_that_is_shown_can_be_typed_in(value, again) -> None:
     )
 
 
+def test_a_kernel_that_is_to_be_mended_runs_as_it_was_given() -> None:
+    report = check(defined(exercises()["debug_it"].stub, "debug_it"))
+    assert report.status == "not attempted"
+    first, *rest = repr(report).splitlines()
+    assert "Mend the kernel and run the cell again" in first
+    assert "  ✗ four heads share two of K and V" in rest
+    assert "came back, right is" in rest[-1]
+    assert not report.diagnosis
+
+
 def test_other_arguments_are_refused_before_anything_runs() -> None:
     report = check(defined("def online_update(m, x): return 1", "online_update"))
     assert report.failed == "the signature"

@@ -16,7 +16,7 @@ from course_lib.exercises.definitions import definitions, script
 from course_lib.exercises.diagnosis import diagnose
 from course_lib.exercises.differences import differs, text
 from course_lib.exercises.forked_process import Failure, Outcome
-from course_lib.exercises.functions import page_of, source_of, untouched
+from course_lib.exercises.functions import page_of, source_of, to_be_mended, untouched
 from course_lib.exercises.material import Material, attempts, material
 from course_lib.exercises.values import printable
 
@@ -24,7 +24,10 @@ LONGEST = 300  # characters of one argument in a message
 
 
 class Report(NamedTuple):
-    """What became of a check. status: 'not attempted', 'missing', 'passed' or 'failed'; passed: the properties that hold, in order."""
+    """What became of a check. status: 'not attempted', 'missing', 'passed' or 'failed'; passed: the properties that hold, in order.
+
+    details: lines on what failed; of what is not attempted, what to do comes before them.
+    """
 
     exercise: str
     status: str
@@ -46,12 +49,14 @@ class Report(NamedTuple):
         return cls(words[0], words[1], lines[0], words[2], lines[1], words[3], words[4])
 
     def __repr__(self) -> str:
+        first, details = f"{self.exercise}: {self.status}", self.details
         if self.status == "not attempted":
-            return f"{self.exercise}: not attempted. {''.join(self.details)} and run the cell again; hint({self.exercise}) helps."
-        lines = [f"{self.exercise}: {self.status}", *(f"  ✓ {name}" for name in self.passed)]
+            first += f". {''.join(details[:1])} and run the cell again; hint({self.exercise}) helps."
+            details = details[1:]
+        lines = [first, *(f"  ✓ {name}" for name in self.passed)]
         if self.failed:
             lines.append(f"  ✗ {self.failed}")
-        lines += [f"      {line}" for line in self.details]
+        lines += [f"      {line}" for line in details]
         if self.diagnosis:
             lines.append(f"  This is what you get {self.diagnosis}.")
         if self.printed:
@@ -70,7 +75,7 @@ def check_exercise(
 ) -> Report:
     """The report on one attempt; ``keep`` writes it to the progress file. ``page``: the code of the page that defines the function."""
     if untouched(function, exercise.stub):
-        return Report(exercise.name, "not attempted", details=(exercise.todo,))
+        return _as_it_was_given(exercise, function)
     with first_settings():
         report = _shape(exercise, function) or _judge(exercise, function)
     if report.status == "passed" and exercise.compiles:
@@ -80,6 +85,16 @@ def check_exercise(
     if keep:
         keep_result(report, page_of(function) if page is None else page, source_of(function))
     return report
+
+
+def _as_it_was_given(exercise: Exercise, function: Callable[..., Any]) -> Report:
+    """The report on a stub. One that is to be mended is run, so that its first failing case shows; what is wrong with it is not named."""
+    report = Report(exercise.name, "not attempted", details=(exercise.todo,))
+    if not to_be_mended(exercise.stub):
+        return report
+    with first_settings():
+        found = _judge(exercise, function)
+    return report._replace(passed=found.passed, failed=found.failed, details=(*report.details, *found.details))
 
 
 def keep_result(report: Report, page: Sequence[str], own: str) -> None:

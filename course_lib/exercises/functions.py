@@ -55,9 +55,18 @@ def untouched(function: Callable[..., Any], stub: str) -> bool:
         return False
     if found is None:
         return False
-    rest = [node for node in found.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
     given = _first_function(stub)
-    return not rest or (given is not None and ast.dump(found) == ast.dump(given))
+    return _empty(found) or (given is not None and ast.dump(found) == ast.dump(given))
+
+
+def to_be_mended(stub: str) -> bool:
+    """Whether a stub has a body, which runs, instead of three dots."""
+    given = _first_function(stub)
+    return given is not None and not _empty(given)
+
+
+def _empty(function: ast.FunctionDef) -> bool:
+    return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in function.body)
 
 
 def _first_function(source: str) -> ast.FunctionDef | None:

@@ -10,7 +10,7 @@ ALLOWED = 1e-3  # times the largest number of the right output
 MISTAKES = (
     "Lite", "no tail mask", "tail in the maximum", "tail at −1,000", "no maximum", "maximum from 0", "maximum of the block alone",
     "one maximum for all rows", "acc not rescaled", "l not rescaled", "neither rescaled", "growth below 4 not rescaled",
-    "lower blocks skipped", "last block moved back", "keys up to n_q", "last queries left out", "no 1/√d", "acc in fp16",
+    "blocks below the maximum skipped", "last block moved back", "keys up to n_q", "last queries left out", "no 1/√d", "acc in fp16",
 )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def _rows(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block: int, n_q: in
         correction = torch.exp(m - m_new)
         if mistake == "growth below 4 not rescaled":
             correction = correction.masked_fill(m_new - m < 4, 1)
-        if mistake == "lower blocks skipped":
+        if mistake == "blocks below the maximum skipped":
             p = p.masked_fill(s.amax(1, keepdim=True) < m, 0)
         if mistake == "Lite":
             p, correction = p / p.sum(1, keepdim=True), torch.ones_like(m)

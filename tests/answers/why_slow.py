@@ -40,8 +40,9 @@ def wrong_in_fp32(report):
 def wrong_seats_first(report):
     """empty seats decide"""
     seats = report["sms"] * report["resident"]
-    if report["programs"] < seats / 1.2:
-        return "programs", min(seats, report["heads"] * math.ceil(report["n"] / report["block"])) / report["programs"]
+    could = min(seats, report["heads"] * math.ceil(report["n"] / report["block"]))
+    if report["programs"] < could / 1.2:
+        return "programs", could / report["programs"]
     return right_as_shares(report)
 
 
@@ -59,3 +60,36 @@ def wrong_all_programs(report):
     more = blocks / report["programs"]
     change, bound = right_as_shares(dict(report, programs=10**9))
     return ("programs", more) if more > bound else (change, bound)
+
+
+def _by_bounds(report, more=None, needed=None, least=1.2):
+    blocks = math.ceil(report["n"] / report["block"])
+    seats = report["sms"] * report["resident"]
+    more = more or min(seats, report["heads"] * blocks) / min(seats, report["programs"])
+    fewer = report["bytes"] / (needed or 4 * report["heads"] * report["n"] * report["d"] * (1 + blocks))
+    if max(more, fewer) < least:
+        return "neither", 1.0
+    return ("programs", more) if more > fewer else ("bytes", fewer)
+
+
+def wrong_seats_without_blocks(report):
+    """beyond the blocks"""
+    seats = report["sms"] * report["resident"]
+    return _by_bounds(report, more=seats / min(seats, report["programs"]))
+
+
+def wrong_q_for_each_block(report):
+    """Q and O are counted for each block"""
+    blocks = math.ceil(report["n"] / report["block"])
+    return _by_bounds(report, needed=8 * report["heads"] * report["n"] * report["d"] * blocks)
+
+
+def wrong_numbers_for_bytes(report):
+    """numbers are taken for bytes"""
+    blocks = math.ceil(report["n"] / report["block"])
+    return _by_bounds(report, needed=2 * report["heads"] * report["n"] * report["d"] * (1 + blocks))
+
+
+def wrong_threshold_of_two(report):
+    """from 2 on"""
+    return _by_bounds(report, least=2)

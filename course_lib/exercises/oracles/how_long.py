@@ -33,6 +33,8 @@ def cases() -> Iterable[Case]:
     yield _attention("fp16", "A100-80", 16, 16, 4096, 4096, 64, 0)
     yield _attention("bf16", "H200", 32, 8, 1, 100_000, 128, 0)
     yield _attention("bf16", "H100", 32, 8, 8192, 8192, 128, 1)
+    yield _attention("bf16", "H100", 32, 8, 4096, 64, 128, 0)
+    yield _case("matmul", "fp16", "A100-40", m=8192, n=8192, k=32)
     yield _attention("fp16", "RTX 4090", 256, 256, 256, 256, 64, 1)
     yield _attention("fp16", "A100-40", 12, 12, 400, 400, 64, 0)
 
@@ -74,7 +76,7 @@ def expected(kernel: str, sizes: dict[str, int], dtype: str, tb_per_s: float, tf
 def _how_long(kernel, sizes, dtype, tb_per_s, tflops, bug):
     """From a list of tensors, as (times that it counts, numbers), and the operations; ``bug`` changes some of them."""
     s: dict[str, Any] = dict(sizes)
-    once = 0 if bug == "no output" else 1
+    once = 0 if bug == "no output" or bug == f"no output of {kernel}" else 1
     if kernel == "add":
         numbers, operations = (2 + once) * s["n"], s["n"]
     elif kernel == "matmul":
@@ -84,7 +86,7 @@ def _how_long(kernel, sizes, dtype, tb_per_s, tflops, bug):
         heads = 1 if bug == "one head" else s["heads"]
         shared = {"one head": 1, "each its own": heads}.get(bug, s["kv_heads"])
         scores = heads * s["queries"] * s["keys"]
-        numbers = (1 + once) * heads * s["queries"] * s["d"]
+        numbers = (1 + once) * (shared if bug == "Q and O shared" else heads) * s["queries"] * s["d"]
         numbers += (1 if bug == "K alone" else 2) * shared * s["keys"] * s["d"]
         numbers += 4 * scores if bug == "S and P" else 0
         operations = scores * s["d"] * (2 if bug in ("fused", "one matmul") else 4)
@@ -106,6 +108,9 @@ WRONG = variants(
         "if a multiplication and its addition count as one operation: data sheets count two": "fused",
         "if attention is taken for one matmul: QKᵀ and PV are two": "one matmul",
         "if the output is forgotten: it crosses, too": "no output",
+        "if C is forgotten: with a short k it is the largest of the three": "no output of matmul",
+        "if O is forgotten: it is as large as Q": "no output of attention",
+        "if Q and O have as few heads as K and V: they have `heads`": "Q and O shared",
         "with 2 bytes for every number: fp32 has 4, fp8 has 1": "always 2",
         "with 4 bytes for every number: 16-bit formats have 2": "always 4",
         "if numbers are taken for bytes: multiply by the bytes of a number": "1 for all",

@@ -42,6 +42,13 @@ def cases() -> Iterable[Case]:
         told = [f"{words} gained {seconds[at] / seconds[to, *at[1:]]:.1f}×" for words, to in gains.items()]
         words = f" (recorded: {', '.join(told)})" if told else ""
         yield Case(f"{name}, {heads} heads of {n:,}, num_stages={stages}{words}", (report,))
+    for words, heads, n, programs, times in (
+        ("one head of 4,096: fewer blocks than seats", 1, 4096, 1, 4),
+        ("200 heads of 128, a program for each block", 200, 128, 400, 3),
+        ("200 heads of 128, and half as many bytes more than have to travel", 200, 128, 400, 1.5),
+    ):
+        sizes = {"heads": heads, "n": n, "d": 64, "block": 64, "programs": programs, "sms": 132, "resident": 4}
+        yield Case(words, ({**sizes, "bytes": round(times * _needed(heads, n, 64, 64))},))
 
 
 def drawn(draw: random.Random) -> Iterable[Case]:
@@ -92,17 +99,22 @@ def _why(report, bug):
     more = min(seats, most) / min(seats, r["programs"])
     if bug == "no seats":
         more = most / r["programs"]
-    size = 4 if bug == "fp32" else 2
+    elif bug == "all seats":
+        more = seats / min(seats, r["programs"])
+    size = {"fp32": 4, "1 byte": 1}.get(bug, 2)
     heads = 1 if bug == "one head" else r["heads"]
     again = 1 if bug == "once" else blocks
     needed = (
         size
         * heads
         * r["d"]
-        * ((0 if bug == "K alone" else 2) * r["n"] + (1 if bug == "K alone" else 2) * r["n"] * again)
+        * (
+            (0 if bug == "K alone" else 2 * (again if bug == "Q each time" else 1)) * r["n"]
+            + (1 if bug == "K alone" else 2) * r["n"] * again
+        )
     )
     fewer = r["bytes"] / needed
-    if max(more, fewer) < 1.2 and bug != "never neither":
+    if max(more, fewer) < (2 if bug == "from 2 on" else 1.2) and bug != "never neither":
         return "neither", 1.0
     if bug == "first":
         return ("programs", more) if more >= 1.2 else ("bytes", fewer)
@@ -121,6 +133,10 @@ WRONG = variants(
         "if bytes decide as long as they can be saved: with few heads the empty seats cost more": "bytes first",
         "if K and V are counted once: each block of queries reads them again": "once",
         "if numbers have 4 bytes: these have 2": "fp32",
+        "if numbers are taken for bytes: a number in fp16 has 2": "1 byte",
+        "if Q and O are counted for each block: each block of queries has its own rows of them": "Q each time",
+        "if seats count beyond the blocks: there are no more programs than blocks": "all seats",
+        "if a change is worth it from 2 on: the question says 1.2": "from 2 on",
         "if the bytes of one head are set against those of all": "one head",
         "if V, Q and O are forgotten, and only K has to travel": "K alone",
         "if the two bounds are multiplied: the question is what one change can gain": "both",

@@ -9,8 +9,8 @@ ASKED = r"""
 Flash attention as in lecture 02, with running $m$, $\ell$ and $O$ (`acc`), was broken in eighteen ways. Each of these kernels works in
 blocks of `block` queries and `block` keys, the last of which may be ragged, and has one mistake:
 
-- **keys**: no tail mask; tail in the maximum; tail at −1,000; last block moved back (until it is full); keys up to n_q; lower blocks
-  skipped; last queries left out;
+- **keys**: no tail mask; tail in the maximum; tail at −1,000; last block moved back (until it is full); keys up to n_q; blocks below the
+  maximum skipped; last queries left out;
 - **maximum**: no maximum; maximum from 0; maximum of the block alone; one maximum for all rows;
 - **rescaling**: acc not rescaled; l not rescaled; neither rescaled; growth below 4 not rescaled; Lite;
 - **numbers**: no 1/√d; acc in fp16.

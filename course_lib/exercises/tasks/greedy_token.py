@@ -11,8 +11,9 @@ ASKED = r"""
 A language model ends in a score for each of its, say, 128,000 tokens. They come in blocks, and you want the token with the largest score
 and its probability: the weight that the softmax over *all* scores gives it. The scores 3, 2 and then 5, 1 give token 2 and
 $1 / 1.203 = 0.831$. `blocks` hands out tensors [n] of float32 scores, of any lengths. Once you ask for the next one, the one before is
-gone: the check fills it with NaN. Tokens are counted from 0 over all blocks, and among equal scores the first one wins. A token that is
-forbidden has the score −∞; whole blocks may be, but not all. Return the tuple (token, probability), an int and a float.
+gone: the check fills it with NaN, and you may keep a few numbers of it, but no copy. Tokens are counted from 0 over all blocks, and among
+equal scores the first one wins. A token that is forbidden has the score −∞; whole blocks may be, but not all. Return the tuple
+(token, probability), an int and a float.
 """
 
 STUB = '''

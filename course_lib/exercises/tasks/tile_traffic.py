@@ -17,7 +17,8 @@ block column of C. But k = 8 is short, as the head dimension of attention is. So
 
 Write this loop. A [m, k], B [k, n] and C [m, n] lie in the HBM of `memory`, C is full of NaN. Load A once in all (2,048 bytes above),
 and B once for each strip of A, ⌈m / bm⌉ times; store C once and load nothing of it. The SRAM has room for a strip [bm, k] of A, a strip
-[k, bn] of B and a tile [bm, bn] of C. `bm` and `bn` need not divide m and n; a slice ends with its matrix. Return nothing.
+[k, bn] of B and a tile [bm, bn] of C; a copy of one would need room, too. `bm` and `bn` need not divide m and n; a slice
+ends with its matrix. Return nothing.
 
 Here is one tile of C, of two rows and three columns; `C.data.shape` is (m, n):
 

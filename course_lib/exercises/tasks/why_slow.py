@@ -12,7 +12,7 @@ programs). Two changes could help:
   is read once for each of its blocks of queries. That gains at most what it saves in bytes.
 
 Return the change with the higher bound, and the bound: ("programs", 4.0), say; or ("neither", 1.0) if no bound reaches 1.2. A bound may be
-off by a tenth. The check takes reports that were recorded on an H200, and says of each what the changes gained there.
+off by a tenth. Most of the check's reports were recorded on an H200, and it says of these what the changes gained there.
 """
 
 STUB = '''
