@@ -14,7 +14,7 @@ A kernel for a whole model's attention takes 22 arguments and checks none of the
 ```python
 kernel[grid](q, k, v, o, heads, group, n_q, n_k, d, scale,
              q_batch, q_row, q_head, k_batch, k_row, k_head, v_batch, v_row, v_head, o_batch, o_row, o_head,
-             CAUSAL=…, D=…, BLOCK_M=32, BLOCK_N=16, num_warps=4, num_stages=…)
+             CAUSAL=..., D=..., BLOCK_M=32, BLOCK_N=16, num_warps=4, num_stages=...)
 ```
 
 `q` is [batch, n_q, heads, d], `k` and `v` are [batch, n_k, heads / group, d], in fp16 or fp32 and in any strides, perhaps parts of one
