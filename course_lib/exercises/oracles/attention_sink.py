@@ -50,7 +50,9 @@ def _sink(O, L, sink, bug):
     s = sink[None, :] if bug == "by query" and len(sink) == L.shape[1] else sink[:, None]
     if bug == "one for all":
         s = sink.max()
-    if bug == "overflow":
+    if bug == "ratio":
+        new = L + torch.log(1 + torch.exp(s - L))
+    elif bug in ("overflow", "overflow of both"):
         new = torch.log(torch.exp(L) + torch.exp(s))
     elif bug == "off by one":
         new = torch.logaddexp(L, torch.zeros(()))
@@ -59,7 +61,11 @@ def _sink(O, L, sink, bug):
     else:
         new = torch.logaddexp(L, s)
     share = torch.exp(new - L if bug == "inverse" else s - new if bug == "the sink's" else L - new)
-    if bug != "empty":
+    if bug == "overflow of both":
+        share = torch.exp(L) / (torch.exp(L) + torch.exp(s))
+    elif bug == "ratio":
+        share = 1 / (1 + torch.exp(s - L))
+    elif bug != "empty":
         share = share.masked_fill(L == -INF, 0.0)
     O_new = O if bug == "O kept" else O * share[:, :, None]
     if bug == "a value":
@@ -75,6 +81,8 @@ WRONG = variants(
         "if the sinks are laid along the queries: each belongs to a head, for all its queries": "by query",
         "if one sink serves all heads: each head has its own": "one for all",
         "if e^L and e^sink are computed as they are: both may overflow, or vanish": "overflow",
+        "if O's share is a quotient of e^L and e^L + e^sink as they are: both may overflow, or vanish": "overflow of both",
+        "if e^(sink − L) is computed as it is: with a sink far above L it overflows": "ratio",
         "if O is multiplied by the inverse factor: the weights shrink": "inverse",
         "if O gets the sink's share of the weight instead of what is left of it": "the sink's",
         "if the sum grows by 1 whatever the sink is: that is a sink of 0": "off by one",

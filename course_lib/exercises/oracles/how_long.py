@@ -78,10 +78,10 @@ def _how_long(kernel, sizes, dtype, tb_per_s, tflops, bug):
     s: dict[str, Any] = dict(sizes)
     once = 0 if bug == "no output" or bug == f"no output of {kernel}" else 1
     if kernel == "add":
-        numbers, operations = (2 + once) * s["n"], s["n"]
+        numbers, operations = (2 if bug == "add moves 2" else 2 + once) * s["n"], s["n"]
     elif kernel == "matmul":
         numbers = s["m"] * s["k"] + s["k"] * s["n"] + once * s["m"] * s["n"]
-        operations = s["m"] * s["n"] * s["k"] * (1 if bug == "fused" else 2)
+        operations = s["m"] * s["n"] * s["k"] * (1 if bug in ("fused", "fused in matmul") else 2)
     else:
         heads = 1 if bug == "one head" else s["heads"]
         shared = {"one head": 1, "each its own": heads}.get(bug, s["kv_heads"])
@@ -89,14 +89,20 @@ def _how_long(kernel, sizes, dtype, tb_per_s, tflops, bug):
         numbers = (1 + once) * (shared if bug == "Q and O shared" else heads) * s["queries"] * s["d"]
         numbers += (1 if bug == "K alone" else 2) * shared * s["keys"] * s["d"]
         numbers += 4 * scores if bug == "S and P" else 0
+        scores = scores * s["kv_heads"] / s["heads"] if bug == "scores shared" else scores
         operations = scores * s["d"] * (2 if bug in ("fused", "one matmul") else 4)
         if s["causal"] and bug != "no mask":
             operations /= 2
             numbers /= 2 if bug == "half the bytes" else 1
     size = {"always 2": 2, "always 4": 4, "1 for all": 1}.get(bug) or BYTES[dtype]
     moving, computing = numbers * size / (tb_per_s * 1e6), operations / (tflops * 1e6)
-    found = {"bytes": moving, "operations": computing, "sum": moving + computing}.get(bug, max(moving, computing))
-    return found / (1e6 if bug == "seconds" else 1)
+    found = {
+        "bytes": moving,
+        "operations": computing,
+        "sum": moving + computing,
+        "shorter": min(moving, computing),
+    }.get(bug, max(moving, computing))
+    return found / {"seconds": 1e6, "milliseconds": 1e3}.get(bug, 1)
 
 
 WRONG = variants(
@@ -105,6 +111,10 @@ WRONG = variants(
         "from the bytes alone: a kernel can be short of arithmetic, too": "bytes",
         "from the operations alone: most kernels wait for their bytes": "operations",
         "from the sum of the two times: they overlap, so the longer one counts": "sum",
+        "from the shorter of the two times: they overlap, so the longer one counts": "shorter",
+        "if a matmul has m · n · k operations: a multiplication and an addition are two": "fused in matmul",
+        "if attention computes as many heads of scores as K has: each head of Q has its own": "scores shared",
+        "if an add moves two vectors: it reads two and writes one": "add moves 2",
         "if a multiplication and its addition count as one operation: data sheets count two": "fused",
         "if attention is taken for one matmul: QKᵀ and PV are two": "one matmul",
         "if the output is forgotten: it crosses, too": "no output",
@@ -120,6 +130,7 @@ WRONG = variants(
         "if each head of Q brings its own K and V: it shares them, and they cross once": "each its own",
         "if V is forgotten: it is as large as K": "K alone",
         "if S and P cross as in standard attention: flash attention keeps them on the chip": "S and P",
+        "in milliseconds: return µs": "milliseconds",
         "in seconds: return µs": "seconds",
     },
 )

@@ -40,7 +40,7 @@ def _tile(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, BUG: tl.constexpr):
     acc = tl.zeros([SIDE, SIDE], tl.float32)
     for start in range(0, M if BUG == "to M" else K // SIDE * SIDE if BUG == "steps rounded down" else K, SIDE):
         inner = start + tl.arange(0, SIDE)
-        a_at = rows[:, None] * K + inner[None, :]
+        a_at = rows[:, None] * (M if BUG == "A by M" else K) + inner[None, :]
         b_at = cols[None, :] * K + inner[:, None]
         if BUG == "not transposed":
             b_at = inner[:, None] * N + cols[None, :]
@@ -57,11 +57,14 @@ def _tile(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, BUG: tl.constexpr):
         b = tl.load(b_ptr + b_at, mask=b_mask, other=0.0)
         if BUG == "tile turned again":
             b = tl.trans(b)
-        acc += tl.dot(a, b, input_precision="ieee")
+        part = tl.dot(a, b, input_precision="ieee")
+        acc = part if BUG == "replaced" else acc + part
     c_at = rows[:, None] * N + cols[None, :]
     inside = (rows[:, None] < M) & (cols[None, :] < N)
     if BUG == "C transposed":
         c_at = rows[:, None] + cols[None, :] * M
+    elif BUG == "C by M":
+        c_at = rows[:, None] * M + cols[None, :]
     elif BUG == "store unmasked":
         inside = c_at >= 0
     elif BUG == "store by rows":
@@ -77,13 +80,16 @@ WRONG = variants(
         "if program_id(0) counts columns: the grid is (⌈M / BLOCK⌉, ⌈N / BLOCK⌉), rows first": "axes swapped",
         "if 16 stands where BLOCK belongs: the blocks may have another size": "16",
         "if a mask of K is missing in a load, or lets a number too many through: the last tile takes the next row": "no mask of K",
-        "if the store is not masked: a ragged tile writes beyond the matrix": "store unmasked",
+        "if the store is not masked, or lets row M or column N through: a ragged tile writes beyond the matrix": "store unmasked",
         "if the store is masked along M only: what is beyond column N lands in the next row": "store by rows",
         "if masks compare the offset with the matrix's size: column N of a row is column 0 of the next, and inside": "flat masks",
         "if there are K // BLOCK steps: the tail of K is one more, tl.cdiv(K, BLOCK)": "steps rounded down",
         "if the loop along K ends at M": "to M",
         "if B is read as if it were [K, N] already: element (k, j) of Bᵀ lies at j · K + k": "not transposed",
         "if B's rows are taken to be N long: B is [N, K], and a row of it has K numbers": "B by N",
+        "if each step along K replaces the sum instead of adding to it": "replaced",
+        "if A's rows are taken to be M long: A is [M, K], and a row of it has K numbers": "A by M",
+        "if C's rows are taken to be M long: C is [M, N], and a row of it has N numbers": "C by M",
         "if B is transposed twice, by its addresses and by tl.trans: in a square tile all shapes fit": "tile turned again",
         "if C is stored transposed: element (i, j) of a [M, N] matrix lies at i · N + j": "C transposed",
     },

@@ -80,10 +80,14 @@ def _merge(m_a, l_a, o_a, m_b, l_b, o_b, bug):
     if bug == "finite":
         shift = m.clamp(min=-10000.0)
     a, b = torch.exp(m_a - shift), torch.exp(m_b - shift)
+    if bug == "inverse":
+        a, b = torch.exp(shift - m_a), torch.exp(shift - m_b)
+    if bug == "added":
+        a, b = torch.ones(len(m_a)), torch.ones(len(m_b))
     a = torch.ones(len(m_a)) if bug == "only b" else a
     b = torch.ones(len(m_b)) if bug == "only a" else b
     l = l_a + l_b if bug == "l kept" else l_a * a + l_b * b
-    o = o_a * a[:, None] + o_b * b[:, None]
+    o = o_a + o_b if bug == "o kept" else o_a * a[:, None] + o_b * b[:, None]
     if bug == "divided":
         o = o / l.masked_fill(l == 0, 1)[:, None]
     return (m.masked_fill(m == -math.inf, 0) if bug == "zero for m" else m), l, o
@@ -95,6 +99,9 @@ WRONG = variants(
         "if only the first state is rescaled: the second one may have the smaller maximum": "only a",
         "if only the second state is rescaled: the first one may have the smaller maximum": "only b",
         "if o is rescaled and l is not": "l kept",
+        "if l is rescaled and o is not": "o kept",
+        "if l and o are added as they are: each is measured from its own maximum": "added",
+        "if the factors are upside down: they are e^(m_a − m) and e^(m_b − m), at most 1": "inverse",
         "if the result is divided by l: o is asked for undivided": "divided",
         "if a query without any key is forgotten: −∞ − (−∞) is NaN": "both empty",
         "if a finite number stands for −∞, as with clamp(min=…): real scores may lie below it": "finite",

@@ -40,6 +40,10 @@ def _update(m, l, x, bug):
     factor = math.exp(m - new) if bug != "block maximum" or l else 0.0
     if bug in ("old sum kept", "no maximum"):
         factor = 1.0
+    elif bug == "inverse":
+        factor = math.exp(new - m)
+    elif bug == "inverse, first block apart":
+        factor = math.exp(new - m) if l else 0.0
     origin = {"no maximum": 0.0, "old maximum": m, "own maximum": float(x.max())}.get(bug, new)
     added = float(torch.exp(x - origin).sum())
     return new, added if bug == "old sum dropped" else l * factor + added
@@ -51,6 +55,8 @@ WRONG = variants(
         "if m starts at 0 instead of −∞: all scores far below 0 then vanish": "m from 0",
         "if m starts at a number such as −10⁹ instead of −∞: scores may lie below it": "finite m",
         "if the old ℓ is not rescaled to the new maximum, or m is overwritten before the factor is taken": "old sum kept",
+        "if the factor of the old ℓ is upside down: it is e^(m − m_new), at most 1": "inverse",
+        "if the factor of the old ℓ is upside down but for the first block: it is e^(m − m_new), at most 1": "inverse, first block apart",
         "without subtracting the maximum: large scores overflow": "no maximum",
         "if the maximum is that of the block alone: it may fall": "block maximum",
         "if the new scores are measured from their own maximum, and m is the larger one": "own maximum",

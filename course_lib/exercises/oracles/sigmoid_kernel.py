@@ -60,6 +60,8 @@ def _sigmoid(
             p = tl.exp(x) / (1 + tl.exp(x))
         elif BUG == "sign":
             p = 1 / (1 + tl.exp(x))
+        elif BUG == "from the maximum":
+            p = 1 / (1 + tl.exp(tl.max(x, 1)[:, None] - x))
         elif BUG == "softmax":
             x = tl.where(keys[None, :] < n_k, x, -float("inf"))
             p = tl.exp(x - tl.max(x, 1)[:, None])
@@ -71,7 +73,7 @@ def _sigmoid(
             p = p / tl.sum(p, 1)[:, None]
         part = tl.dot(p, v, input_precision="ieee")
         acc = part if BUG == "replaced" else acc + part
-    at = rows[:, None] * WIDTH + wide[None, :]
+    at = rows[:, None] * (D if BUG == "O by D" else WIDTH) + wide[None, :]
     if BUG == "store unmasked":
         tl.store(o_ptr + at, acc)
     else:
@@ -83,6 +85,8 @@ WRONG = variants(
     {
         "if V and O are taken to be D wide: they have DV columns": "one width",
         "if V's rows are taken to be D long: row j begins at j · DV": "V by D",
+        "if O's rows are taken to be D long: row i begins at i · DV": "O by D",
+        "if scores are measured from their maximum, as a softmax's are: a sigmoid takes them as they are": "from the maximum",
         "if the sigmoid is written e^x / (1 + e^x): for large x that is ∞ / ∞": "overflow",
         "if the sigmoid has the wrong sign: 1 / (1 + e^x) falls as the score grows": "sign",
         "if the weights are those of Lite, a softmax of the block": "softmax",
