@@ -190,9 +190,8 @@ def merge_kernel(
     at = (first + s) * rows + row % rows
     lse = tl.load(L_s_ptr + at, mask=s < splits, other=-float("inf"))  # [BLOCK_S]
     there = lse != -float("inf")  # NaN, of a mistake, is there, too
-    o_s = tl.load(
-        O_s_ptr + at[:, None] * D + dims[None, :], mask=there[:, None] & (dims[None, :] < D), other=0.0
-    )  # [BLOCK_S, BLOCK_D]
+    inside = there[:, None] & (dims[None, :] < D)  # [BLOCK_S, BLOCK_D]
+    o_s = tl.load(O_s_ptr + at[:, None] * D + dims[None, :], mask=inside, other=0.0)
     m = tl.max(lse, 0)
     weight = tl.exp2((lse - tl.where(m == -float("inf"), 0.0, m)) * LOG2E)
     total = tl.sum(weight, 0)
