@@ -46,8 +46,10 @@ def test_a_wrong_answer_is_refused(exercise, function, page) -> None:
     assert (getattr(function, "fn", function).__doc__ or "") in report.diagnosis, report
 
 
+# The library's own answers are left out: the one that a sandbox shows has no bodies for them.
 @pytest.mark.parametrize(
-    ("exercise", "function", "page"), [x for x in (*answers("right_"), *answers("wrong_")) if x.values[0].apart]
+    ("exercise", "function", "page"),
+    [x for x in (*answers("right_"), *answers("wrong_")) if x.values[0].apart and "by_the_library" not in x.id],
 )
 def test_calls_that_know_nothing_of_each_other_are_judged_as_in_a_check(exercise, function, page) -> None:
     known = material(exercise)

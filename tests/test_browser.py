@@ -49,18 +49,19 @@ def test_a_slow_explorer_dims_and_says_so_until_it_has_drawn(lab) -> None:
     explorer = run(lab, "00").locator(".course-explorer").first
     lab.evaluate(EXECUTE, SLOW)
     explorer.scroll_into_view_if_needed()
-    picture, computing = explorer.locator("img"), explorer.locator(".course-computing")
-    look = "picture => getComputedStyle(picture).opacity"
-    words = "picture => getComputedStyle(picture.closest('.course-explorer'), '::after').content"
+    picture = explorer.locator("img")
+    looks = f"""([opacity, words]) => {{
+      const explorer = document.querySelector('{OPEN} .course-explorer');
+      return getComputedStyle(explorer.querySelector('img')).opacity === opacity
+        && getComputedStyle(explorer, '::after').content === words;
+    }}"""
     handle = explorer.locator(".noUi-handle").nth(1)
     handle.focus()
     for key, faulty in (("ArrowRight", False), ("ArrowRight", True), ("Home", False)):
         before = picture.get_attribute("src")
         handle.press(key)
-        computing.wait_for(state="attached")
-        assert (picture.evaluate(look), picture.evaluate(words)) == ("0.35", '"computing…"')
-        computing.wait_for(state="detached")
-        assert (picture.evaluate(look), picture.evaluate(words)) == ("1", "none")
+        lab.wait_for_function(looks, arg=["0.35", '"computing…"'])
+        lab.wait_for_function(looks, arg=["1", "none"])
         assert (picture.get_attribute("src") == before) is faulty
 
 
