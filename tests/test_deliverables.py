@@ -56,7 +56,9 @@ def test_an_attention_is_accepted(attend) -> None:
     ("attend", "words"),
     [
         (plain_attention, "what comes later changes"),
-        (lambda q, k, v: plain(q, k, v)[:, :, :-1], "right is [2, 2, 37, 16]"),
+        (lambda q, k, v: plain(q, k, v)[:, :, :-1], "right is [2, 2, 70, 16]"),
+        (lambda q, k, v: plain(q, k, v) / 0, "NaN or infinities"),
+        (lambda q, k, v: plain(q, k, v) * (torch.arange(q.shape[2]) < 64)[:, None], "away from causal attention"),
         (lambda q, k, v: plain(2 * q, k, v), "away from causal attention"),
         (lambda q, k, v: plain(q, k, v).detach(), "it has no gradients"),
         (lambda q, k, v: plain(q.detach(), k, v) + 0 * q, "the gradient of q"),
@@ -87,6 +89,7 @@ def curves(seeds=(0, 1, 2), off=0.0, steps=30):
         ({"SDPA": curves(steps=9), "mine": curves(steps=9)}, "30 or more"),
         ({"SDPA": [x[9:] for x in curves(steps=40)], "mine": curves(steps=31)}, "from a fresh model"),
         ({"SDPA": curves(), "mine": [[x[0] + 0.01, *x[1:]] for x in curves(off=0.002)]}, "not the same batches"),
+        ({"SDPA": curves(), "mine": [[*x[:-1], math.nan] for x in curves(off=0.002)]}, "a loss is NaN"),
         ([curves(), curves()], "a dictionary of two attentions"),
     ],
 )
@@ -172,6 +175,8 @@ def test_a_model_has_to_know_more_than_pairs_of_letters(tmp_path, monkeypatch) -
     found = deliver(5, path, ANSWER)
     assert found.status == "accepted", found
     assert "it says: ACT I. SCENE I." in repr(found)
+    monkeypatch.setattr(gpt, "evaluate", lambda *_, **__: math.nan)
+    assert "smaller --lr" in repr(deliver(5, path, ANSWER))
     path.write_bytes(path.read_bytes()[:-10])
     assert "CheckpointError" in repr(deliver(5, path, ANSWER))
     assert "run `make capstone` first" in repr(deliver(5, tmp_path / "none.pt", ANSWER))

@@ -14,6 +14,7 @@ from course_lib.model import training_step
 SEEDS, LEAST_STEPS, LAST = 3, 30, 10  # runs of each attention, steps of each, and those at the end whose mean counts
 ROUNDING = 1e-3  # nats, above what it leaves between two attentions in float32 after some dozens of steps
 CLOSE = 1e-4  # nats, between two attentions in float32 over three steps
+LENGTH = 70  # rows that an attention is asked for: more than a model of the page trains with
 PROMPT = "\n\nACT I.\n\nSCENE I. "
 
 
@@ -27,11 +28,13 @@ class Refused(Exception):  # noqa: N818
 
 def swapped(attend: Callable[..., torch.Tensor]) -> list[str]:
     """A causal attention: against float64, in the future, by its gradients, and in a model that trains three steps."""
-    q, k, v = (torch.randn(2, 2, 37, 16, generator=_random(i), dtype=torch.float64) for i in range(3))
+    q, k, v = (torch.randn(2, 2, LENGTH, 16, generator=_random(i), dtype=torch.float64) for i in range(3))
     leaves = [x.float().to(runtime.device()).requires_grad_() for x in (q, k, v)]
     o = attend(*leaves)
     if not isinstance(o, torch.Tensor) or o.shape != q.shape:
         raise Refused(f"it returns {getattr(o, 'shape', type(o).__name__)}; right is {list(q.shape)}")
+    if not torch.isfinite(o).all():
+        raise Refused("it returns NaN or infinities: a row's maximum is missing, or -inf - -inf")
     later = [x.detach().clone() for x in leaves]
     for x in later:
         x[:, :, 20:] = 9.0
@@ -79,6 +82,8 @@ def judged(runs: Mapping[str, Sequence[Sequence[float]]]) -> list[str]:
     lengths = {len(run) for run in a + b}
     if len(lengths) != 1 or min(lengths) < LEAST_STEPS:
         raise Refused(f"runs of {sorted(lengths)} steps; give all the same number, {LEAST_STEPS} or more")
+    if not all(math.isfinite(loss) for run in a + b for loss in run):
+        raise Refused("a loss is NaN or infinite: look for the first one, and train with a smaller lr")
     guess = math.log(len(gpt.load_text().letters))
     if any(abs(run[0] - guess) > 0.3 for run in a + b):
         raise Refused(
@@ -196,9 +201,10 @@ def talked(path: Path) -> list[str]:
     loss = gpt.evaluate(model, text.validation, batch=8, length=length, most=8)
     pairs = bigram_loss(text.train, text.validation, len(text.letters))
     found = [f"{len(state['run']['losses']):,} steps, {model.parameter_count:,} parameters"]
-    if loss >= pairs:
+    if not loss < pairs:
+        mend = "train longer" if math.isfinite(loss) else "train anew with a smaller --lr"
         raise Refused(
-            f"on {', '.join(text.held_out)} its loss is {loss:.2f}; counting pairs of letters gives {pairs:.2f}: train longer",
+            f"on {', '.join(text.held_out)} its loss is {loss:.2f}; counting pairs of letters gives {pairs:.2f}: {mend}",
             found,
         )
     where = f"on the first {64 * length:,} characters of {', '.join(text.held_out)}"

@@ -88,6 +88,8 @@ def main() -> int:
             f"loss {run.losses[0]:.3f} (ln {len(text.letters)} = {first:.3f}) -> {run.losses[-1]:.3f} after {step + 1} steps"
         )
         print(f"on {', '.join(text.held_out)}, which it has not read: {validation:.3f} nats per character")
+        if not math.isfinite(validation):
+            raise ValueError(f"the loss is {validation}: begin anew with a smaller --lr, and another --checkpoint")
         if asked.sample:
             prompt = text.encode(PROMPT)[None].to(runtime.device())
             said = gpt.generate(
