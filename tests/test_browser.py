@@ -31,10 +31,11 @@ def test_the_first_lecture_is_served_and_its_first_explorer_moves(lab) -> None:
 SLOW = """import gc, time
 from course_lib.widgets import Explorer
 shown = next(x for x in gc.get_objects() if issubclass(type(x), Explorer))
-draw = shown._draw
+draw, drawn = shown._draw, []
 def slowly(axes, sharpness, query):
     time.sleep(2)
-    if query == 2:
+    drawn.append(query)
+    if len(drawn) == 2:
         raise RuntimeError("a fault")
     return draw(axes, sharpness, query)
 shown._draw = slowly"""
@@ -58,15 +59,12 @@ def test_a_slow_explorer_dims_and_says_so_until_it_has_drawn(lab) -> None:
     }}"""
     handle = explorer.locator(".noUi-handle").nth(1)
     handle.focus()
-    for key, faulty in (("ArrowRight", False), ("ArrowRight", True), ("Home", False)):
+    for key in ("ArrowRight", "ArrowRight", "Home"):  # the second drawing fails
         before = picture.get_attribute("src")
         handle.press(key)
         lab.wait_for_function(looks, arg=["0.35", '"computing…"'])
         lab.wait_for_function(looks, arg=["1", "none"])
-        if faulty:
-            assert picture.get_attribute("src") == before
-        else:
-            lab.wait_for_function(changed, arg=[before])
+    lab.wait_for_function(changed, arg=[before])
 
 
 def test_lecture_02_takes_typed_scores(lab) -> None:
