@@ -95,7 +95,7 @@ test-all: $(READY)  ## run those, too, that are left to a weekly run: every lect
 
 .PHONY: test-gpu
 test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)
-	@COURSE_REQUIRE_GPU=1 OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto --maxprocesses 14 --dist loadgroup -q -m kernel tests
+	@COURSE_REQUIRE_GPU=1 OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto --maxprocesses 14 --dist loadgroup -q -m kernel -o faulthandler_timeout=240 tests
 
 .PHONY: test-grid
 test-grid: $(READY)  ## the kernels over the full grid of shapes, blocks and inputs (no GPU: over an hour)

@@ -3,11 +3,13 @@
 import pytest
 import torch
 
+from course_lib import runtime
 from course_lib.exercises import own_kernel, progress_file
 from course_lib.exercises.catalogue import exercises
 from course_lib.instruments.peers import plain_attention
 
 pytestmark = pytest.mark.kernel
+DEVICE = runtime.device()
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +22,7 @@ def passed(name: str) -> None:
 
 
 def heads(tokens: int, spread: float = 1.0) -> list[torch.Tensor]:
-    return [spread * torch.randn(2, 3, tokens, 16) for _ in range(3)]
+    return [spread * torch.randn(2, 3, tokens, 16, device=DEVICE) for _ in range(3)]
 
 
 @pytest.mark.parametrize("n", [1, 16, 37])
@@ -44,7 +46,7 @@ def test_a_cache_attends_token_by_token_as_all_at_once(passed_it) -> None:
     own = own_kernel.own_cache()
     assert own.yours == passed_it
     q, k, v = heads(20)
-    cache, together = own.make(2, 3, 16, 20, torch.float32, "cpu"), plain_attention(q, k, v, True)
+    cache, together = own.make(2, 3, 16, 20, torch.float32, DEVICE), plain_attention(q, k, v, True)
     cache.append(k[:, :, :9], v[:, :, :9])
     for t in range(9, 20):
         now = slice(t, t + 1)
@@ -56,14 +58,14 @@ def test_what_a_cache_of_the_students_refuses() -> None:
     passed("decode_kernel")
     make = own_kernel.own_cache().make
     with pytest.raises(ValueError, match=r"takes torch.float32"):
-        make(1, 1, 16, 4, torch.float64, "cpu")
-    cache = make(1, 1, 16, 16, torch.float32, "cpu")
+        make(1, 1, 16, 4, torch.float64, DEVICE)
+    cache = make(1, 1, 16, 16, torch.float32, DEVICE)
     with pytest.raises(ValueError, match="17 tokens are to come and 0 are there; there is room for 16"):
-        cache.append(*[torch.zeros(1, 1, 17, 16)] * 2)
+        cache.append(*[torch.zeros(1, 1, 17, 16, device=DEVICE)] * 2)
     with pytest.raises(ValueError, match="the newest alone"):
-        cache.attend(torch.zeros(1, 1, 2, 16))
+        cache.attend(torch.zeros(1, 1, 2, 16, device=DEVICE))
     with pytest.raises(ValueError, match="heads have 64 numbers; window_kernel is used with 16 or 32"):
-        own_kernel.causal(None, *[torch.zeros(1, 1, 2, 64)] * 3)
+        own_kernel.causal(None, *[torch.zeros(1, 1, 2, 64, device=DEVICE)] * 3)
 
 
 def test_ours_serves_where_nothing_was_passed_and_says_why() -> None:

@@ -10,7 +10,8 @@ import pytest
 import torch
 from rule import DEVICE, definition
 
-from course_lib import parallel
+from course_lib import gpt, parallel
+from course_lib.gpt.model import angles
 from course_lib.instruments import measure
 from course_lib.kernels.merging import merge
 from course_lib.model import parallel as model
@@ -143,6 +144,33 @@ def test_a_query_sees_a_cache_that_is_cut_among_ranks(dtype, size) -> None:
         )
         sent = 2 * model.decode_bytes(ranks, 4, D, dtype, sums=size)  # a batch of two
         assert [sent] * ranks == [x for _, x in found]
+
+
+def _trained(rank, ranks):
+    """The gradients of a GPT's weights from a sequence that zigzag order deals out; without ``ranks``, from the whole one."""
+    torch.manual_seed(0)
+    line, n = torch.randint(20, (2, 17)), 16
+    net = gpt.GPT(gpt.ATTENTIONS["SDPA"], vocab_size=20, block_size=n, n_layer=2, n_head=2, n_embd=32).double()
+    mine = model.positions("zigzag", ranks, rank, n) if ranks else torch.arange(n)
+    if ranks:
+        net.use(lambda q, k, v: parallel.ring_attention(q, k, v, causal=True))
+    x = net.transformer["wte"](line[:, mine])
+    turn = [x[mine] for x in angles(0, n, 16, x)]
+    for layer in net.blocks:
+        x = layer(x, turn, None)
+    scores = net.lm_head(net.transformer["ln_f"](x))
+    loss = torch.nn.functional.cross_entropy(scores.flatten(0, 1), line[:, mine + 1].flatten(), reduction="sum")
+    (loss / (2 * n)).backward()
+    found = [x.grad for x in net.parameters()]
+    if ranks:
+        for x in found:
+            torch.distributed.all_reduce(x)
+    return found
+
+
+def test_a_gpt_trains_on_tokens_that_are_dealt_out() -> None:
+    for found in parallel.run(_trained, 4, 4):
+        torch.testing.assert_close(found, _trained(0, 0), atol=1e-12, rtol=1e-9)
 
 
 def _gathered(rank, x, order):

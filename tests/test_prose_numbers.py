@@ -24,6 +24,7 @@ from course_lib.figures import (
     climb_records,
     decoding,
     formats,
+    h100,
     loop_orders,
     low_precision,
     many_gpus,
@@ -108,7 +109,7 @@ def idle(consumers: int = 2, buffers: int = 3, softmax: float = 1, mode: str = "
 
 SCOPE = {
     "math": math, "data": data, "cost": cost, "roofline": roofline, "pipeline": pipeline, "rows": rows, "seconds": seconds,
-    "idle": idle, "backward": backward, "decoding": decoding, "loops": loop_orders, "passes": softmax_pictures,
+    "idle": idle, "backward": backward, "decoding": decoding, "h100": h100, "loops": loop_orders, "passes": softmax_pictures,
     "matmuls": matmul_pictures, "formats": formats, "eight": low_precision, "climb": climb_records, "tiles": climb.tiles,
     "stack": stack, "count": count, "many_gpus": many_gpus, "ring_timeline": ring_timeline,
     "capstone": capstone, "gpt_steps": capstone_steps, "training_step": training_step,

@@ -81,7 +81,7 @@ def _few(rank):
         (_other_shapes, "rank 1 receives tensors of other shapes than it sends"),
         (_waits, "rank 0 waits, but has begun no message"),
         (_no_request, "rank 0 yields what is no request"),
-        (_few, "rank 0 yields what is no request"),
+        (_few, "rank 0 has a list of 1 for the exchange"),
         (lambda rank: rank, "rank 0 returns at once: without a yield it is no generator"),
     ],
 )

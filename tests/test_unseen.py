@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 import pytest
+import torch
 
 from course_lib import runtime
 from course_lib.exercises import exercises, forked_process
@@ -25,6 +26,30 @@ def right_answers(name):
     if (ANSWERS / f"{name}.py").exists():
         given = vars(importlib.import_module(f"answers.{name}"))
         yield from (function for key, function in given.items() if key.startswith("right_"))
+
+
+def rounding(q, k, v, scale: float, window: int) -> float:
+    """The most that rounding to float32 can change O of a sliding window, to first order, in whatever order sums are taken."""
+    u = 2.0**-24
+    products = q.double()[:, None] * k.double() * scale
+    ahead = torch.arange(len(q))[:, None] - torch.arange(len(q))
+    seen = (ahead >= 0) & (ahead < window)
+    p = products.sum(2).masked_fill(~seen, -torch.inf).softmax(1)
+    # a score: its products and their sum, log2 e, the scale in two factors, the maximum taken off, the exponential itself
+    score = (products.count_nonzero(2) + 8) * u * products.abs().sum(2) + 4 * u
+    if (k == k[0]).all():
+        score[:] = 4 * u  # scores that are rounded alike leave the weights alone
+    v = v.double()
+    by_weights = ((p * score)[..., None] * (v - (p @ v)[:, None]).abs()).sum(1)
+    by_sums = 2 * (seen.sum(1)[:, None] + 8) * u * (p @ v.abs())
+    return float((by_weights + by_sums).max())
+
+
+def test_rounding_alone_is_within_the_tolerance_of_the_sliding_window() -> None:
+    exercise = exercises()["window_kernel"]
+    for given in (material(exercise), *(unseen(exercise, str(seed)) for seed in range(30))):
+        for case, (right, _) in zip(given.cases, given.expected):
+            assert rounding(*case.args) < exercise.tolerance * float(right.abs().max()), case.property
 
 
 @pytest.mark.parametrize("name", exercises())

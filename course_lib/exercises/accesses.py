@@ -174,11 +174,14 @@ def stored() -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def loaded() -> Iterator[dict[str, int]]:
-    """How many numbers a kernel in Triton's interpreter loads of each tensor, by the name of its argument; so do atomic operations."""
+def loaded() -> Iterator[dict[str, Any]]:
+    """How often a kernel in Triton's interpreter loads each number of a tensor, an array by the name of its argument.
+
+    Atomic operations load, too. A tensor that is not loaded has no array.
+    """
     from triton.runtime import interpreter
 
-    counts: dict[str, int] = {}
+    times: dict[str, Any] = {}
     tensors: list[tuple[str, int, int, int]] = []
     executor = interpreter.GridExecutor
     arguments = executor._init_args_hst
@@ -188,11 +191,13 @@ def loaded() -> Iterator[dict[str, int]]:
         tensors[:] = _places({**dict(zip(self.arg_names, host)), **named})
         return host, named
 
-    def count(pointers: Any, mask: Any) -> None:
+    def look(pointers: Any, mask: Any) -> None:
         used = pointers.data[_used(pointers, mask)]
-        for name, first, last, _ in tensors:
-            if used.size and first <= int(used.min()) < last:
-                counts[name] = counts.get(name, 0) + used.size
+        for name, first, last, size in tensors:
+            places = (used[(first <= used) & (used < last)].astype(np.int64) - first) // size
+            if places.size:
+                found = times.setdefault(name, np.zeros((last - first) // size, np.int64))
+                found += np.bincount(places, minlength=found.size)
 
-    with _each_load(count), mock.patch.object(executor, "_init_args_hst", init):
-        yield counts
+    with _each_load(look), mock.patch.object(executor, "_init_args_hst", init):
+        yield times

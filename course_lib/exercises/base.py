@@ -55,7 +55,8 @@ class Exercise:
     lectures build on it.
     run(function, case): calls the function; for kernels, launches it. examine(case, result): what is compared with the right
     result, where that is not the result itself; it gets plain data, where answers are judged, out of reach of students' code.
-    tolerance: of numbers, relative to the largest expected one. parts: names of the parts where a result is a tuple.
+    tolerance: of numbers, relative to the largest expected one. parts: names of the parts where a result is a tuple, or
+    a dictionary of tuples.
     remark(case, result): a reason to reject what is right but not what was asked (bytes moved, say), or ''. arguments: names of a
     case's arguments where they are not the function's.
     compiles: of a kernel, its arguments with Triton's word for their type ("*fp32", "i32", "fp32"), or the value of constants:

@@ -47,6 +47,8 @@ def _has_numbers(result: Any) -> bool:
     """Whether a result holds finite floating-point numbers other than 0: those are hardly the same by chance."""
     if isinstance(result, tuple | list):
         return any(map(_has_numbers, result))
+    if isinstance(result, dict):
+        return any(map(_has_numbers, result.values()))
     if isinstance(result, torch.Tensor | float):
         x = torch.as_tensor(result)
         return bool(x.is_floating_point() and x.numel() and x.isfinite().all() and (x != x.round()).any())

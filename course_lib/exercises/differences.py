@@ -17,7 +17,8 @@ def differs(found: Any, right: Any, tolerance: float, parts: Sequence[str] = ())
     """In words how ``found``, whatever it is, differs from ``right``, which is plain data; '' if it does not.
 
     Whole numbers, booleans and text have to be equal; floating-point numbers within ``tolerance`` of the largest right one.
-    Tuples and dictionaries are compared part by part; ``ANY`` is equal to all.
+    Tuples and dictionaries are compared part by part; ``parts`` names those of a tuple, or of each tuple in a dictionary. ``ANY`` is
+    equal to all.
     """
     return _differs(plain(found), right, tolerance, parts)
 
@@ -32,7 +33,9 @@ def _differs(found: Any, right: Any, tolerance: float, parts: Sequence[str] = ()
     if isinstance(right, dict):
         if not isinstance(found, dict) or set(found) != set(right):
             return f"{text(found)} came back; return a dictionary with {', '.join(map(repr, right))}"
-        return next((f"{key}: {words}" for key in right if (words := _differs(found[key], right[key], tolerance))), "")
+        return next(
+            (f"{key}: {words}" for key in right if (words := _differs(found[key], right[key], tolerance, parts))), ""
+        )
     if isinstance(right, torch.Tensor):
         return _tensor_differs(found, right, tolerance)
     if isinstance(right, np.ndarray):

@@ -41,9 +41,9 @@ class GuardedMemory(Memory):
             return self.tensors[name].data
 
     def never_moved(self) -> str:
-        """The names of the tensors that were neither loaded nor stored to, or 'none'."""
+        """The names of the tensors that were neither loaded nor stored to, or ''."""
         moved = {event.tensor for event in self.trace if event.op in ("load", "store")}
-        return ", ".join(name for name in sorted(self.tensors) if name not in moved) or "none"
+        return ", ".join(name for name in sorted(self.tensors) if name not in moved)
 
     @contextlib.contextmanager
     def _moves(self) -> Iterator[None]:

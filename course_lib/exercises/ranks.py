@@ -14,7 +14,7 @@ class Ranks(Turns):
 
     ("post", *tensors): begins to send them to the next rank and to receive as many from the one before; gives tensors that hold NaN
     until they have arrived. ("wait",): until the oldest post has arrived. ("exchange", tensors): one tensor to each rank, one from
-    each. ``trouble`` says in words what went wrong, '' if nothing did.
+    each; ``sent`` counts their numbers. ``trouble`` says in words what went wrong, '' if nothing did.
     """
 
     longest = 1000
@@ -26,6 +26,7 @@ class Ranks(Turns):
         self._empty: list[deque[tuple[torch.Tensor, ...]]] = [deque() for _ in range(ranks)]  # where these are to go
         self._given: list[list[torch.Tensor] | None] = [None] * ranks  # what each has put into an exchange
         self._taken: list[bool] = [False] * ranks
+        self.sent = [0] * ranks  # numbers that each has put into exchanges, its own share included
         self._make = make
 
     def results(self) -> list[Any]:
@@ -61,10 +62,17 @@ class Ranks(Turns):
             return None
         if kind == "exchange" and len(request) == 2 and self._are_shares(request[1]):
             return self._exchange(who, list(request[1]))
-        self.trouble = (
-            f"rank {who} waits, but has begun no message" if kind == "wait" else f"rank {who} yields what is no request"
-        )
+        self.trouble = f"rank {who} {self._mistake(kind, request)}"
         raise Waits
+
+    def _mistake(self, kind: Any, request: Any) -> str:
+        """What is wrong with a request that there is not."""
+        if kind == "wait":
+            return "waits, but has begun no message"
+        shares = request[1] if kind == "exchange" and len(request) == 2 else None
+        if isinstance(shares, list | tuple) and len(shares) != self.ranks:
+            return f"has a list of {len(shares)} for the exchange; it takes {self.ranks} tensors, one for each rank"
+        return "yields what is no request"
 
     def _fill(self, rank: int, empty: Sequence[torch.Tensor], message: Sequence[torch.Tensor]) -> None:
         if [x.shape for x in empty] != [x.shape for x in message]:
@@ -83,6 +91,7 @@ class Ranks(Turns):
     def _exchange(self, rank: int, shares: list[torch.Tensor]) -> list[torch.Tensor]:
         if self._given[rank] is None:
             self._given[rank] = [x.clone() for x in shares]
+            self.sent[rank] += sum(x.numel() for x in shares)
             self.seen[rank].append("exchange")
         given = [x for x in self._given if x is not None]
         if len(given) < self.ranks or self._taken[rank]:

@@ -52,6 +52,8 @@ def _sound(case: Case, args: Any, exercise: Exercise) -> bool:
 def _finite(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return all(map(_finite, value))
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
     if isinstance(value, torch.Tensor | float):
         return bool(torch.as_tensor(value).isfinite().all())
     return True

@@ -26,6 +26,7 @@ from course_lib.figures.formats import (
     registers_are_faster,
     stage_errors,
 )
+from course_lib.figures.h100 import roofline_travels, second_gpu, tiles_on_both
 from course_lib.figures.lab_notes import clocks, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
@@ -106,12 +107,14 @@ __all__ = [
     "ring_clock",
     "ring_or_ulysses",
     "ring_timelines",
+    "roofline_travels",
     "running_state",
     "saved_pass",
     "score_size",
     "scores_in_order",
     "seat_gains",
     "seats",
+    "second_gpu",
     "self_noise",
     "sharpen",
     "softmax_passes",
@@ -124,6 +127,7 @@ __all__ = [
     "tile_homes",
     "tile_on_roofline",
     "tiles_of_a_step",
+    "tiles_on_both",
     "two_memories",
     "ulysses_volume",
     "usual_test",

@@ -241,7 +241,7 @@ def _speeds(axes: Sequence[Axes]) -> None:
     n = 16_384
     groups = {f"d = {d}" + (",\ncausal" if causal else ""): (d, causal) for d in (64, 128) for causal in (False, True)}
     names = {"FA2": "FA2", "cuDNN": "cuDNN", "FA4": "FA4", "attention()": "attention()"}
-    titles = {"forward": "forward: FA4 leads", "backward": "backward: one pass beats two"}
+    titles = {"forward": "forward: FA4 leads", "backward": "backward: FA4 leads, too"}
     for ax, (phase, title) in zip(axes, titles.items(), strict=True):
         found = _speeds_of(phase)
         rates = {words: [found[(name, *group, n)] for group in groups.values()] for words, name in names.items()}

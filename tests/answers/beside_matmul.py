@@ -4,7 +4,7 @@ import re
 def right_with_a_queue(loop):
     under_way, open_ = [], False
     for turn in range(20):
-        hidden = powers = 0
+        hidden = twice = powers = 0
         for line in loop:
             words = line.replace(",", "").split()
             opcode = words[1] if words[0].startswith("@") else words[0]
@@ -19,7 +19,8 @@ def right_with_a_queue(loop):
             elif opcode == "MUFU.EX2":
                 powers += 1
                 hidden += bool(under_way) or open_
-    return [hidden, powers]
+                twice += len(under_way) + open_ >= 2
+    return [hidden, twice, powers]
 
 
 def right_by_characters(loop):
@@ -34,19 +35,20 @@ def right_by_characters(loop):
     groups, part, found = 0, 0, []
     for x in short * 9:
         if x == "e":
-            found.append(int(groups + part > 0))
+            found.append(groups + part)
         elif x in "mM":
             part = int(x == "m")
             groups += x == "M"
         else:
             groups = min(groups, int(x))
     n = short.count("e")
-    return sum(found[len(found) - n :]), n
+    last = found[len(found) - n :]
+    return sum(x > 0 for x in last), sum(x > 1 for x in last), n
 
 
 def wrong_one_iteration(loop):
     """gone through once"""
-    groups, part, beside, n = 0, False, 0, 0
+    groups, part, beside, both, n = 0, False, 0, 0, 0
     for line in loop:
         if "GMMA" in line:
             part = "gsb0" not in line
@@ -56,7 +58,8 @@ def wrong_one_iteration(loop):
         elif "EX2" in line:
             n += 1
             beside += bool(groups or part)
-    return beside, n
+            both += groups + part >= 2
+    return beside, both, n
 
 
 def wrong_any_gsb0_is_a_group(loop):
@@ -67,7 +70,7 @@ def wrong_any_gsb0_is_a_group(loop):
             groups = int(line[-1])
         n += "EX2" in line
         beside += "EX2" in line and groups > 0
-    return beside // 5, n // 5
+    return beside // 5, 0, n // 5
 
 
 def wrong_all_waits_alike(loop):
@@ -76,8 +79,14 @@ def wrong_all_waits_alike(loop):
 
 
 def wrong_share(loop):
-    beside, n = right_with_a_queue(loop)
+    beside, _, n = right_with_a_queue(loop)
     return beside / max(n, 1)
+
+
+def wrong_only_a_wait_for_none_counts(loop):
+    """two matmuls need a count"""
+    hidden, _, powers = right_with_a_queue(loop)
+    return hidden, 0, powers
 
 
 def wrong_only_hgmma(loop):

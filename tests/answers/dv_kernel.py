@@ -63,6 +63,24 @@ def wrong_tf32_in_the_sum(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.c
 
 
 @triton.jit
+def wrong_queries_again_for_the_sum(
+    q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """Q is loaded twice"""
+    keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    k = _loaded(k_ptr, keys, n, D)
+    dv = tl.zeros([BLOCK, D], tl.float32)
+    for start in range(tl.program_id(0) * BLOCK, n, BLOCK):
+        rows = start + tl.arange(0, BLOCK)
+        L = tl.load(L_ptr + rows, mask=rows < n, other=0.0)
+        there = _loaded(q_ptr, rows, n, D)
+        s = tl.dot(_loaded(q_ptr, rows, n, D) + 0.0 * there, tl.trans(k), input_precision="ieee") * scale
+        p = tl.where(rows[:, None] >= keys[None, :], tl.exp(s - L[:, None]), 0.0)
+        dv = tl.dot(tl.trans(p), _loaded(do_ptr, rows, n, D), dv, input_precision="ieee")
+    tl.store(dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :], dv, mask=keys[:, None] < n)
+
+
+@triton.jit
 def wrong_blocks_of_16(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
     """if blocks of 16 are taken whatever BLOCK is"""
     _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, 16, "ieee")

@@ -28,6 +28,26 @@ def wrong_softmax_by_another_name(s, d, slope):
     return torch.special.softmax(x, 0), float(torch.special.logsumexp(x, 0))
 
 
+def wrong_powers_of_e(s, d, slope):
+    x = s / math.sqrt(d) - slope * torch.arange(len(s)).flip(0)
+    p = math.e ** (x - x.max())
+    return p / p.sum(), float(x.max() + torch.log(p.sum()))
+
+
+def wrong_powers_of_e_by_torch(s, d, slope):
+    x = s / math.sqrt(d) - slope * torch.arange(len(s)).flip(0)
+    p = torch.pow(math.exp2(LOG2E), x - x.max())
+    return p / p.sum(), float(x.max() + torch.log(p.sum()))
+
+
+def wrong_maximum_of_the_scores(s, d, slope):
+    """before the penalty"""
+    y = s * (LOG2E / math.sqrt(d))
+    m = y.max()
+    p = torch.exp2(y - slope * LOG2E * torch.arange(len(s)).flip(0) - m)
+    return p / p.sum(), float(m * math.log(2) + torch.log(p.sum()))
+
+
 def wrong_first_score_for_the_maximum(s, d, slope):
     y = s * (LOG2E / math.sqrt(d)) - slope * LOG2E * torch.arange(len(s)).flip(0)
     p = torch.exp2(y - y[0])

@@ -40,6 +40,19 @@ def wrong_x_of_owner_is_added_to(O_p, L_p, owner, n):
     return O / total.masked_fill(total == 0, 1)[:, None], shift + total.log2()
 
 
+def wrong_skips_what_is_nan(O_p, L_p, owner, n):
+    """what was never written may be any number"""
+    O, L = torch.zeros(n, O_p.shape[1]), torch.full((n,), -math.inf)
+    for o, l, row in zip(O_p, L_p, owner.tolist()):
+        if o.isnan().any():
+            continue
+        new = torch.logaddexp2(L[row], l)
+        shift = 0.0 if new == -math.inf else new
+        O[row] = O[row] * torch.exp2(L[row] - shift) + o * torch.exp2(l - shift)
+        L[row] = new
+    return O, L
+
+
 def wrong_powers_of_L(O_p, L_p, owner, n):
     """without subtracting"""
     w = torch.exp2(L_p)

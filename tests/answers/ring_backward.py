@@ -35,6 +35,20 @@ def right_in_double(rank, ranks, q, k, v, o, L, do):
     return dq.float(), dk.float(), dv.float()
 
 
+def wrong_posts_before_it_adds(rank, ranks, q, k, v, o, L, do):
+    """before this rank has added its part"""
+    q, k, v, do = (x.float() for x in (q, k, v, do))
+    D = (o * do).sum(-1).unsqueeze(-1)
+    dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
+    for _ in range(ranks):
+        coming = yield ("post", k, v, dk, dv)
+        for total, part in zip((dq, dk, dv), _block(q, k, v, L, D, do)):
+            total += part
+        yield ("wait",)
+        k, v, dk, dv = coming
+    return dq, dk, dv
+
+
 def wrong_keys_home_without_their_sums(rank, ranks, q, k, v, o, L, do):
     """one hop short"""
     q, k, v, do = (x.float() for x in (q, k, v, do))

@@ -35,6 +35,24 @@ def right_one_tensor(rank, ranks, q, k, v, attend):
     return state[0]
 
 
+def wrong_exponentials_of_both(rank, ranks, q, k, v, attend):
+    """beyond 88"""
+    for step in range(ranks):
+        if step + 1 < ranks:
+            new = yield ("post", k, v)
+        if step == 0:
+            o, L = attend(q, k, v, True)
+        elif step <= rank:
+            part, part_L = attend(q, k, v)
+            total = torch.log(torch.exp(L) + torch.exp(part_L))
+            o = o * torch.exp(L - total)[..., None] + part * torch.exp(part_L - total)[..., None]
+            L = total
+        if step + 1 < ranks:
+            yield ("wait",)
+            k, v = new
+    return o
+
+
 def wrong_attends_after_the_wait(rank, ranks, q, k, v, attend):
     """travels while nobody computes"""
     state = None

@@ -50,6 +50,30 @@ def right_in_two_parts(role, jobs, buffers):
     return (yield from (producer() if role == "producer" else consumer()))
 
 
+def wrong_empties_the_ring_at_the_end_of_a_job(role, jobs, buffers):
+    """runs empty between jobs"""
+    done, sums = 0, []
+    for j, tiles in enumerate(jobs):
+        total = 0
+        for t in range(tiles):
+            r, b = divmod(done, buffers)
+            done += 1
+            if role == "producer":
+                yield "wait", "empty", b, ~r & 1
+                yield "expect", "full", b, SIZE
+                yield "copy", j, t, b
+            else:
+                yield "wait", "full", b, r & 1
+                total += yield "read", b
+                yield ("fence",)
+                yield "arrive", "empty", b
+        for last in range(max(0, done - buffers), done if role == "producer" else 0):
+            r, b = divmod(last, buffers)
+            yield "wait", "empty", b, r & 1
+        sums.append(total)
+    return sums
+
+
 def wrong_per_job(role, jobs, buffers):
     """starts again"""
     sums = []

@@ -125,6 +125,7 @@ def wrong_online_with_a_mask(
 def wrong_mask_of_minus_1e30(
     q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
+    """−1e30 stands for"""
     first = tl.program_id(0) * BLOCK_M
     i = first + tl.arange(0, BLOCK_M)
     q = _rows(q_ptr, i, n, D)

@@ -17,6 +17,13 @@ def wrong_by_a_list(token, ranks, length):
     return token // size % ranks, token % size + size * (token // size >= ranks)
 
 
+def wrong_place_first(token, ranks, length):
+    """change places for an early piece"""
+    size = length // (2 * ranks)
+    piece, place = divmod(token, size)
+    return (place, piece) if piece < ranks else (2 * ranks - 1 - piece, size + place)
+
+
 def wrong_floats(token, ranks, length):
     size = length / (2 * ranks)
     piece = round(token / size)

@@ -43,6 +43,9 @@ def cases() -> Iterable[Case]:
         ("a wait for at most two, which nobody has to wait for", "mMmM2ee1e0ee"),
         ("nothing is waited for in the loop", "emMe"),
         ("three groups, two waits", "mMmMmM2e1ee0e"),
+        ("a wait between the parts of a matmul, which cannot make sure of it", "em0emeM0ee"),
+        ("exponentials between the parts of a second matmul", "mMmeM1e0e"),
+        ("a wait for none, and then one for at most one", "mMe01ee"),
         ("no exponential", "mM0fa"),
     ):
         yield Case(words, (lines(short),))
@@ -57,12 +60,12 @@ def drawn(draw: random.Random) -> Iterable[Case]:
         yield Case("any loop", (lines("".join(["e", *parts, draw.choice("012")])),))
 
 
-def expected(loop: list[str]) -> tuple[int, int]:
+def expected(loop: list[str]) -> tuple[int, int, int]:
     """By the numbers of the groups: which of them have been begun, and up to which a wait has made sure of them."""
     text = loop * 12
     begun = ended = sure = 0
     last = len(loop) * 11
-    beside = 0
+    beside = []
     for i, line in enumerate(text):
         if re.search(r"[HQ]GMMA", line):
             begun = ended + 1
@@ -70,15 +73,15 @@ def expected(loop: list[str]) -> tuple[int, int]:
         elif line.startswith("WARPGROUP.DEPBAR"):
             sure = max(sure, ended - int(line[-1]))
         elif re.search(r"MUFU\.EX2", line) and i >= last:
-            beside += begun > sure
-    return beside, sum("EX2" in line for line in loop)
+            beside.append(begun - sure)
+    return sum(x > 0 for x in beside), sum(x > 1 for x in beside), len(beside)
 
 
 def _beside(loop, bug):
     groups, begun, kinds = 0, False, ("HGMMA",) if bug == "no 8 bits" else ("HGMMA", "QGMMA")
-    beside = total = 0
+    beside = both = total = 0
     for _ in range(1 if bug == "first iteration" else 8):
-        beside = total = 0
+        beside = both = total = 0
         for line in loop:
             if any(kind in line for kind in kinds):
                 begun = not line.endswith("gsb0")
@@ -86,13 +89,16 @@ def _beside(loop, bug):
                 begun = begun and bug != "ended groups"
             elif "DEPBAR" in line and bug != "no wait":
                 left = 0 if bug == "wait for all" else int(line[-1])
-                groups = max(0, groups - left) if bug == "wait for n" else min(groups, left)
+                groups = {"wait for n": max(0, groups - left), "wait sets": left}.get(bug, min(groups, left))
+                begun = begun and bug != "ends the open one"
             elif "MUFU" in line and ("EX2" in line or bug == "all MUFU"):
                 if bug == "conditions" and line.startswith("@"):
                     continue
                 total += 1
-                beside += groups > 0 or begun
-    return (beside, total - beside) if bug == "the rest" else (beside, total)
+                under_way = groups + (begun and bug != "without the open one")
+                beside += under_way > 0 or begun
+                both += under_way > 1 and bug != "one flag"
+    return beside, both, total - beside if bug == "the rest" else total
 
 
 WRONG = variants(
@@ -106,6 +112,10 @@ WRONG = variants(
         "if QGMMA is passed over: it is a matmul, too": "no 8 bits",
         "if MUFU.RCP counts: it is no power of two": "all MUFU",
         "if lines with a condition are passed over: @P0 MUFU.EX2 is one, too": "conditions",
-        "if the second number is what does not run beside a matmul: it is all": "the rest",
+        "if the third number is what does not run beside a matmul: it is all": "the rest",
+        "if a wait for at most n starts groups where fewer are under way": "wait sets",
+        "if a wait ends a matmul that has not had its last line: it makes sure of ended groups only": "ends the open one",
+        "if a matmul without its last line does not count as a second one": "without the open one",
+        "if a flag says that something is under way: two matmuls need a count": "one flag",
     },
 )

@@ -23,8 +23,9 @@ def cases() -> Iterable[Case]:
     yield Case("one head of keys: the cap of 128", (1, 16, 1, 1_000_000, 64, 148))
     yield Case("one head on 2,000 seats: the cap of 128 is best", (1, 16, 1, 1_000_000, 64, 2000))
     yield Case("equal fills", (1, 4, 4, 640, 64, 2))
+    yield Case("17 splits are 0.85 as good as 20", (1, 1, 1, 320, 16, 20))
     draw = random.Random(0)
-    for _ in range(60):
+    for _ in range(40):
         yield Case("any numbers", _arguments(draw))
 
 
@@ -72,10 +73,14 @@ def _first(batch, heads, heads_k, keys, block, seats, bug):
         "blocks": math.ceil,
     }
     ways |= bug(batch, heads, heads_k)
-    counts = range(1, max(1, min(ways["most"], ways["blocks"](keys / block))) + 1)
+    most = max(1, min(ways["most"], ways["blocks"](keys / block)))
+    counts = [s for s in range(1, most + 1) if not ways.get("doubled") or s & (s - 1) == 0]
     fill = {s: ways["programs"] * s / max(1, ways["waves"](ways["programs"] * s / seats)) / seats for s in counts}
-    best = max(fill.values())
-    return next(s for s in counts if fill[s] >= ways["share"] * best)
+    least = ways["share"] * (1 if ways.get("itself") else max(fill.values()))
+    good = [s for s in counts if (fill[s] > least if ways.get("above") else fill[s] >= least)] or [
+        max(fill, key=lambda s: fill[s])
+    ]
+    return max(good) if ways.get("largest") else good[0]
 
 
 def _divided(batch, heads, heads_k, keys, block, seats, up):
@@ -99,6 +104,12 @@ WRONG = {
             "if the best fill itself is wanted, and not 0.85 of it: more splits write more partial results": lambda b, h, k: {
                 "share": 1
             },
+            "if a fill of 0.85 of the best is not good enough: at least is asked": lambda b, h, k: {"above": True},
+            "if the largest number that is good enough is taken: the smallest is asked": lambda b, h, k: {
+                "largest": True
+            },
+            "if only powers of two are tried: any number of splits will do": lambda b, h, k: {"doubled": True},
+            "if 0.85 is asked of the fill itself: it is a share of the best fill": lambda b, h, k: {"itself": True},
             "if more than 128 splits are tried": lambda b, h, k: {"most": 10**4},
         },
     ),

@@ -31,20 +31,20 @@ def paged(
 def cases() -> Iterable[Case]:
     torch.manual_seed(0)
     yield Case("one full page, one head", paged([16], 1, 1, 16, 16, 1))
-    yield Case("one full page, a group of four heads", paged([16], 1, 4, 16, 16, 1))
     yield Case("two pages in any order", paged([32], 1, 2, 16, 16, 1))
-    yield Case("two splits of a page each", paged([32], 1, 2, 16, 16, 2))
-    yield Case("two heads of keys, two queries each", paged([32], 2, 2, 16, 16, 1))
+    yield Case("two heads of keys, two queries each", paged([16], 2, 2, 16, 16, 1))
     yield Case("a last page with 5 keys, NaN behind them", paged([21], 1, 4, 16, 16, 1))
     yield Case("70 keys, two splits of 3 and 2 pages", paged([70], 1, 1, 16, 16, 2, spare=3))
+    yield Case("three pages in two splits, no slot behind them", paged([35], 1, 2, 16, 16, 2, spare=0))
     yield Case("more splits than pages", paged([20], 1, 2, 16, 16, 3))
-    yield Case("two sequences of different lengths", paged([40, 7], 2, 2, 16, 16, 2))
-    yield Case("a sequence without a key", paged([33, 0], 1, 2, 16, 16, 2))
-    yield Case("pages of 32, D = 32", paged([70, 32], 2, 4, 32, 32, 2))
-    yield Case("queries times ten", paged([60], 1, 4, 16, 16, 2, sharp=10.0))
+    yield Case("two sequences of different lengths and one without a key", paged([20, 7, 0], 1, 2, 16, 16, 2))
+    yield Case("pages of 32, D = 32", paged([40], 2, 4, 32, 32, 1))
+    arguments = paged([40], 1, 4, 16, 16, 1)
+    arguments[0][0, 0] *= 100
+    yield Case("one query of a group a hundred times as large", arguments)
     q, k, v, lengths, table, splits = paged([48], 1, 1, 16, 16, 1)
-    k[table[0, 1].long(), 0, 3] = 5 * q[0, 0]
-    yield Case("the largest score in the second page", (q, k, v, lengths, table, splits))
+    k[table[0, 1].long(), 0, 3] = 30 * q[0, 0]
+    yield Case("one score far above the others, in the second of three pages", (q, k, v, lengths, table, splits))
     q, k, v, lengths, table, splits = paged([20], 1, 2, 16, 16, 1)
     q[:, :, 0], k[..., 0] = -20, torch.where(k[..., 0].isnan(), math.nan, 20.0)
     yield Case("all scores far below 0", (q, k, v, lengths, table, splits))
@@ -62,8 +62,8 @@ def drawn(draw: random.Random) -> Iterable[Case]:
 
 def expected(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: torch.Tensor, table: torch.Tensor, splits: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Key by key in double precision."""
+) -> tuple[torch.Tensor, torch.Tensor, int, int]:
+    """Key by key in double precision; each is loaded once, if there is one."""
     (b, h, d), (_, heads_k, page, _) = q.shape, k.shape
     o, L = torch.zeros(splits, b, h, d), torch.full((splits, b, h), -math.inf)
     for i, n in enumerate(lengths.tolist()):
@@ -80,7 +80,8 @@ def expected(
                     head = j // (h // heads_k)
                     scores = keys[head, part] @ q[i, j].double() * d**-0.5
                     o[s, i, j], L[s, i, j] = torch.softmax(scores, 0) @ values[head, part], torch.logsumexp(scores, 0)
-    return o, L
+    once = int(lengths.any())
+    return o, L, once, once
 
 
 @triton.jit
@@ -101,42 +102,70 @@ def _split(
     if BUG == "whole pages":
         used = length // PAGE
     each = used // S if BUG == "floor" else tl.cdiv(used, S)
-    end = tl.minimum((s + 1) * each, tl.cdiv(length, PAGE))
+    begin, end, step = s * each, tl.minimum((s + 1) * each, tl.cdiv(length, PAGE)), 1
+    if BUG == "uncut" or BUG == "uncut, masked":
+        end = (s + 1) * each
+    elif BUG == "every S-th":
+        begin, end, step = s, used, S
+    elif BUG == "all pages":
+        begin, end = 0, used
+    elif BUG == "no split":
+        begin, end = 0 * used, used
     limit = tl.cdiv(length, PAGE) * PAGE if BUG == "full pages" else length
-    m = tl.full([G], 0.0 if BUG == "m from 0" else -float("inf"), tl.float32)
+    m = tl.full([G], 0.0 if BUG == "m from 0" or BUG == "no maximum" else -float("inf"), tl.float32)
     l = tl.zeros([G], tl.float32)
     acc = tl.zeros([G, D], tl.float32)
-    for slot in range(s * each, end):
+    for slot in range(begin, end, step):
         number = slot if BUG == "no table" else tl.load(table_ptr + (0 if BUG == "first table" else b * slots) + slot)
         keys = slot * PAGE + tl.arange(0, PAGE)
         at = ((number * heads_k + h) * PAGE + tl.arange(0, PAGE))[:, None] * D + cols[None, :]
+        if BUG == "tokens first":
+            at = ((number * PAGE + tl.arange(0, PAGE)) * heads_k + h)[:, None] * D + cols[None, :]
         k = tl.load(k_ptr + at, mask=keys[:, None] < limit, other=0.0)
+        for _ in range((G if BUG == "not packed" else 2 if BUG == "K twice" else 1) - 1):
+            k = tl.load(k_ptr + at, mask=keys[:, None] < limit, other=0.0)
         v = tl.load(
             v_ptr + at,
             mask=keys[:, None] < (tl.cdiv(length, PAGE) * PAGE if BUG == "V not masked" else limit),
             other=0.0,
         )
-        x = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        for _ in range((G if BUG == "not packed" else 1) - 1):
+            v = tl.load(v_ptr + at, mask=keys[:, None] < limit, other=0.0)
+        x = tl.dot(q, tl.trans(k), input_precision="ieee")
+        if BUG != "no scale":
+            x = x * scale
         if BUG != "scores not masked":
             x = tl.where(keys[None, :] < limit, x, -float("inf"))
-        m_new = tl.maximum(m, tl.max(x, 1))
-        p = tl.exp(x - m_new[:, None])
-        factor = tl.exp(m - m_new)
-        if BUG == "not rescaled":
-            factor = tl.full([G], 1.0, tl.float32)
-        l = l * factor + tl.sum(p, 1)
-        acc = tl.dot(p, v, acc * factor[:, None], input_precision="ieee")
+        if BUG == "all pages":
+            x = tl.where(slot // tl.maximum(each, 1) == s, x, -float("inf"))
+        m_new = tl.maximum(m, tl.max(x) if BUG == "one for all rows" else tl.max(x, 1))
+        if BUG == "page maximum":
+            m_new = tl.max(x, 1)
+        elif BUG == "no maximum":
+            m_new = m
+        shift = m_new
+        if BUG == "all pages" or BUG == "uncut, masked":
+            shift = tl.where(m_new == -float("inf"), 0.0, m_new)
+        p, factor = tl.exp(x - shift[:, None]), tl.exp(m - shift)
+        if BUG == "exp2":
+            p, factor = tl.exp2(x - shift[:, None]), tl.exp2(m - shift)
+        old = tl.full([G], 1.0, tl.float32)
+        l = l * (old if BUG == "not rescaled" or BUG == "l not rescaled" else factor) + tl.sum(p, 1)
+        acc = acc * (old if BUG == "not rescaled" or BUG == "acc not rescaled" else factor)[:, None]
+        acc = tl.dot(p, v, acc, input_precision="ieee")
         m = m_new
     lse = m + tl.log(l)
     if BUG == "base 2":
-        lse = (m + tl.log(l)) * 1.4426950408889634
+        lse = lse * 1.4426950408889634
     if BUG == "L is m":
         lse = m
+    if BUG == "L without m":
+        lse = tl.log(l)
     if BUG != "empty":
         l = tl.where(l == 0, 1.0, l)
     if BUG == "not divided":
         l = tl.full([G], 1.0, tl.float32)
-    out = s * B * heads_k * G + rows
+    out = (b * S + s) * heads_k * G + heads if BUG == "B first" else s * B * heads_k * G + rows
     tl.store(o_ptr + out[:, None] * D + cols[None, :], acc / l[:, None])
     tl.store(L_ptr + out, lse)
 
@@ -150,15 +179,32 @@ WRONG = variants(
         "if a last page that is not full is left out": "whole pages",
         "if the splits are cut from the table's slots: only pages in use hold keys": "room",
         "if pages // S is rounded down: the last pages belong to no split": "floor",
+        "if a split has the pages s, s + S, …: it is asked for consecutive ones": "every S-th",
+        "if every split walks over all pages: each has its own": "no split",
+        "if every split walks over all pages and masks those of others: each key is loaded S times": "all pages",
+        "if the last split is not cut at the pages in use: a split behind them has no key, and −∞ − (−∞) is NaN": "uncut",
+        "if the last split is not cut at the pages in use: it reads the table behind the sequence's slots": "uncut, masked",
+        "if each head of a group walks over the keys for itself: the G queries share a page, which is loaded once": "not packed",
+        "if K is loaded twice: the maximum and the sums come from one pass over the keys": "K twice",
         "if query heads h, h + heads_k, … are taken for one group: consecutive heads share a head of keys": "h % Hk",
         "if the slot is taken for the page": "no table",
+        "if a page is laid out by tokens and then heads: it is [heads_k, PAGE, D]": "tokens first",
         "if all sequences read the first one's table": "first table",
         "if all sequences have the first one's length": "first length",
+        "if the scores are not multiplied by scale": "no scale",
         "if acc and l are not rescaled when m grows": "not rescaled",
+        "if acc is not rescaled when m grows: l is, and so acc / l is no average": "acc not rescaled",
+        "if l is not rescaled when m grows": "l not rescaled",
         "if m starts at 0": "m from 0",
+        "if no maximum is subtracted: large scores overflow": "no maximum",
+        "if the maximum is that of the page alone: behind a spike the correction overflows": "page maximum",
+        "if the G rows have one maximum: in a row whose scores lie far below it all weights vanish": "one for all rows",
+        "if powers of 2 stand where powers of e should: exp2 takes a scale with log2 e": "exp2",
         "if L is a logarithm of base 2: a merge that expects a natural one weighs the splits wrongly": "base 2",
         "if m is stored for L: it lacks log l": "L is m",
+        "if L is log l alone: l was measured from m, which has to be added": "L without m",
         "if the sum is not divided by l: O_s is an average": "not divided",
         "if a split without a key divides by l = 0": "empty",
+        "if O and L are stored as [B, S, …]: the splits come first": "B first",
     },
 )

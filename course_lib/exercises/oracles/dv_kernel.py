@@ -7,7 +7,6 @@ import torch
 
 from course_lib.exercises.base import Case
 from course_lib.exercises.oracles import variants
-from course_lib.exercises.tasks.dv_kernel import AS_ASKED
 from course_lib.kernels import tl, triton
 
 
@@ -30,7 +29,7 @@ def cases() -> Iterable[Case]:
         ("40 tokens, D = 32", 40, 32),
     ):
         yield Case(words, with_lse(torch.randn(n, d), torch.randn(n, d)))
-    yield Case("BLOCK = 64", with_lse(torch.randn(300, 16), torch.randn(300, 16)), {"BLOCK": 64})
+    yield Case("BLOCK = 64", with_lse(torch.randn(130, 16), torch.randn(130, 16)), {"BLOCK": 64})
     yield Case("scores times ten", with_lse(10 * torch.randn(19, 16), torch.randn(19, 16)))
     q, k = torch.randn(19, 16), torch.randn(19, 16)
     q[:, 0], k[-1, 0] = 4, 400
@@ -52,7 +51,7 @@ def expected(q: torch.Tensor, k: torch.Tensor, L: torch.Tensor, do: torch.Tensor
     """PyTorch's own differentiation of the attention, in float64; it uses no L."""
     v = torch.zeros(k.shape, dtype=torch.float64, requires_grad=True)
     s = (q.double() @ k.double().T / q.shape[1] ** 0.5).masked_fill(_hidden(len(q)), -torch.inf)
-    return torch.autograd.grad(torch.softmax(s, dim=1) @ v, v, do.double())[0].float(), AS_ASKED
+    return torch.autograd.grad(torch.softmax(s, dim=1) @ v, v, do.double())[0].float(), ""
 
 
 @triton.jit
@@ -70,13 +69,19 @@ def _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOC
         begin = first + SIZE
     if BUG == "upside down":
         end = tl.minimum(first + SIZE, n)
+    if BUG == "whole blocks":
+        end = n // SIZE * SIZE
     for start in range(begin, end, SIZE):
         rows = start + tl.arange(0, SIZE)
         at_rows = rows[:, None] * D + cols[None, :]
         q = tl.load(q_ptr + at_rows, mask=rows[:, None] < n, other=0.0)
         do = tl.load(do_ptr + at_rows, mask=rows[:, None] < n, other=0.0)
         L = tl.load(L_ptr + rows, mask=rows < n, other=float("-inf") if BUG == "padded with -inf" else float("inf"))
-        s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        if BUG == "twice":
+            q = tl.load(q_ptr + at_rows, mask=rows[:, None] < n, other=0.0)
+        s = tl.dot(q, tl.trans(k), input_precision="ieee")
+        if BUG != "no scale":
+            s = s * scale
         seen = keys[None, :] <= rows[:, None]
         if BUG == "strict":
             seen = keys[None, :] < rows[:, None]
@@ -90,9 +95,17 @@ def _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOC
             p = p / tl.sum(p, axis=1)[:, None]
         elif BUG == "no L":
             p = tl.exp(s)
+        elif BUG == "exp2":
+            p = tl.exp2(s - L[:, None])
+        elif BUG == "L along keys":
+            p = tl.exp(s - tl.load(L_ptr + keys, mask=keys < n, other=float("inf"))[None, :])
+        elif BUG == "divided by L":
+            p = tl.exp(s) / L[:, None]
         else:
             p = tl.exp(s - L[:, None])
         p = p * seen.to(tl.float32) if BUG == "times the mask" else tl.where(seen, p, 0.0)
+        if BUG == "normalised again":
+            p = p / tl.sum(p, axis=1)[:, None]
         turned = p if BUG == "not transposed" else tl.trans(p)
         part = tl.dot(turned, do, input_precision="ieee")
         dv = part if BUG == "replaced" else dv + part
@@ -104,6 +117,13 @@ WRONG = variants(
     {
         "if P is recomputed without L: exp(S) is not divided by the row's sum": "no L",
         "if P is normalised over the keys of the block: L stands for all keys": "softmax of the block",
+        "if P is divided by its sum over the block, too: e^(S − L) is the weight already": "normalised again",
+        "if the scores are not multiplied by scale": "no scale",
+        "if powers of 2 stand where powers of e should: exp2 takes S and L times log2 e": "exp2",
+        "if L is taken along the keys: each query, a row of S, has its own": "L along keys",
+        "if exp(S) is divided by L: L is the logarithm of the sum, so it is subtracted in the exponent": "divided by L",
+        "if the last block of queries is left out where it is not full": "whole blocks",
+        "if Q is loaded twice for a block: right, but once is enough": "twice",
         "if P is not transposed: with square blocks the shapes fit all the same": "not transposed",
         "if each block of queries replaces the sum instead of adding to it": "replaced",
         "if nothing is masked: L stands for the keys that are seen, and P for the others is no weight": "no mask",

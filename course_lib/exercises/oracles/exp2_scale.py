@@ -21,6 +21,7 @@ def cases() -> Iterable[Case]:
     yield Case("a steep slope", (torch.tensor([8.0, 4.0, 0.0, 4.0]), 16, 40.0))
     yield Case("scores from −100,000 to 100,000", (torch.tensor([-1e5, 0.0, 1e5]), 64, 0.5))
     yield Case("scores of −1e30 and below", (torch.tensor([-1e30, -2e30]), 64, 0.5))
+    yield Case("the largest score far away, behind its penalty", (torch.tensor([1000.0, 0.0, 0.0]), 1, 1000.0))
     yield Case("a row of 100", (torch.randn(100) * 10, 48, 2.0**-5))
 
 
@@ -38,8 +39,9 @@ def _row(s, d, slope, bug):
     if bug in ("from the first key", "off by one"):
         distance = torch.arange(len(s)) if bug == "from the first key" else distance + 1
     penalty = slope * distance * {"slope in base e": 1.0, "slope scaled": factor / math.sqrt(d)}.get(bug, factor)
-    y = s * (factor / (d if bug == "no root" else math.sqrt(d))) + (penalty if bug == "sign" else -penalty)
-    m = 0.0 if bug == "no maximum" else float(y.max())
+    scaled = s * (factor / {"no root": d, "no scale": 1}.get(bug, math.sqrt(d)))
+    y = scaled + (penalty if bug == "sign" else -penalty)
+    m = {"no maximum": 0.0, "maximum first": float(scaled.max())}.get(bug, float(y.max()))
     p = torch.exp2(y - m)
     l = float(p.sum())
     logs = {
@@ -48,8 +50,9 @@ def _row(s, d, slope, bug):
         "inverse for L": (m + math.log2(l)) * math.log2(math.e),
         "no m": math.log(l),
         "no log2 e": m + math.log(l),
+        "base 10": (m + math.log2(l)) * math.log10(2),
     } if 0 < l < math.inf else {}  # fmt: skip
-    return p / l, logs.get(bug, m * math.log(2) + (math.log(l) if l else -math.inf))
+    return p if bug == "undivided" else p / l, logs.get(bug, m * math.log(2) + (math.log(l) if l else -math.inf))
 
 
 WRONG = variants(
@@ -66,6 +69,10 @@ WRONG = variants(
         "if the last key has a distance of 1: it is the query's own; the weights stay, and L does not": "off by one",
         "if the penalty is added: far keys lose, they do not gain": "sign",
         "if the scale is 1 / d instead of 1 / √d": "no root",
+        "if there is no scale: the raw scores are divided by √d": "no scale",
+        "if the maximum is taken before the penalty: it may belong to a key that the penalty takes away": "maximum first",
+        "if the weights are not divided by ℓ": "undivided",
+        "if L is a logarithm of base 10: math.log and torch.log are natural": "base 10",
         "without subtracting the maximum: large scores overflow": "no maximum",
     },
 )

@@ -26,6 +26,9 @@ def cases() -> Iterable[Case]:
     yield case("pieces of equal weight", [2.0, 2.0, 2.0], [0, 0, 1], 2)
     yield case("more pieces than rows, d = 1", [0.5, 1.0, 1.5, 2.0, 2.5, 3.0], [0, 0, 0, 1, 0, 0], 2, d=1)
     yield case("a piece without a key", [1.0, -INF, 2.0], [0, 0, 1], 2)
+    garbage = torch.tensor([[1.5, -0.5], [INF, -INF], [0.5, 2.0], [7.0, 7.0]])
+    L = torch.tensor([1.0, -INF, 2.0, -INF])
+    yield Case("pieces without a key that hold ∞ and 7", (garbage, L, torch.tensor([0, 0, 1, 2]), 3))
     yield case("a row whose pieces have no key", [-INF, 1.0, -INF], [0, 1, 0], 2)
     yield case("rows without a piece, the last one too", [1.0, 2.0, 0.0], [2, 0, 2], 4)
     yield case("one row far above the other", [3000.0, 3001.0, -2000.0, -2002.0], [0, 0, 1, 1], 2)
@@ -51,16 +54,19 @@ def _pieces(O_p, L_p, owner, n, bug):
     if bug == "as many rows as seen":
         n = int(owner.max()) + 1
     m = torch.full((n,), -INF).scatter_reduce(0, owner, L_p, "amax")
-    if bug == "one maximum":
+    if bug in ("one maximum", "one maximum, no guard"):
         m = m.max().expand(n)
-    shift = m if bug == "no key" else m.masked_fill(m == -INF, 0)
+    shift = m if bug in ("no key", "no guard") else m.masked_fill(m == -INF, 0)
     if bug == "no maximum":
         shift = torch.zeros(n)
     power = torch.exp if bug in ("base e", "weights in base e") else torch.exp2
     weights = power(L_p - shift[owner])
     if bug == "equal":
         weights = (L_p > -INF).float()
-    written = O_p if bug == "unwritten" else O_p.masked_fill((L_p == -INF)[:, None], 0)
+    written = O_p if bug in ("unwritten", "no guard") else O_p.masked_fill((L_p == -INF)[:, None], 0)
+    if bug == "told by NaN":
+        weights = weights.masked_fill(O_p.isnan().any(1), 0)
+        written = O_p.masked_fill(O_p.isnan(), 0)
     total, O = torch.zeros(n), torch.zeros(n, O_p.shape[1])
     if bug == "once":
         for i in range(len(owner)):
@@ -69,8 +75,13 @@ def _pieces(O_p, L_p, owner, n, bug):
         total.index_add_(0, owner, weights)
         O.index_add_(0, owner, weights[:, None] * written)
     if bug != "undivided":
-        O = O / (total if bug == "0/0" else total.masked_fill(total == 0, 1))[:, None]
-    L = shift + (torch.log(total) if bug == "base e" else torch.log2(total))
+        O = (
+            O
+            / (total if bug in ("0/0", "no guard", "one maximum, no guard") else total.masked_fill(total == 0, 1))[
+                :, None
+            ]
+        )
+    L = shift + (torch.log(total) if bug in ("base e", "ln") else torch.log2(total))
     if bug == "equal":
         L = shift + torch.log2(torch.zeros(n).index_add(0, owner, torch.exp2(L_p - shift[owner])))
     return O, L * math.log(2) if bug == "L in base e" else L
@@ -82,6 +93,10 @@ WRONG = variants(
         "if base 2 is taken for base e: the strong pieces count too much": "base e",
         "if the weights are powers of e: L_p is a logarithm in base 2": "weights in base e",
         "if L comes back as a natural logarithm: it is asked for in base 2": "L in base e",
+        "if L is the maximum plus ln of the sum: both are in base 2": "ln",
+        "if −∞ is forgotten: unwritten averages give 0 · NaN, and rows without a key −∞ − (−∞) and 0/0": "no guard",
+        "if pieces without a key are told by NaN: what was never written may be any number": "told by NaN",
+        "if one maximum serves all rows: in a row far below it all weights vanish, and 0/0 is NaN": "one maximum, no guard",
         "if all pieces of a row count alike: each counts by its weight": "equal",
         "if of several pieces of a row one replaces the other, as with x[owner] += y": "once",
         "if O is not divided by the sum of the weights": "undivided",

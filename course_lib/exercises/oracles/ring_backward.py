@@ -7,6 +7,7 @@ import torch
 
 from course_lib.exercises.base import Case
 from course_lib.exercises.oracles import variants
+from course_lib.exercises.tasks.ring_backward import told
 
 
 def cases() -> Iterable[Case]:
@@ -23,14 +24,12 @@ def cases() -> Iterable[Case]:
     yield Case("eight ranks, scores times four", (8, q * 4, *others))
 
 
-def expected(
-    ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor
-) -> tuple[str, Any, list[int]]:
+def expected(ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor) -> dict[str, Any]:
     """Autograd's gradients of the whole, in float64."""
     leaves = [x.double().requires_grad_() for x in (q, k, v)]
     s = leaves[0] @ leaves[1].mT / q.shape[2] ** 0.5
     found = torch.autograd.grad(s.softmax(-1) @ leaves[2], leaves, do.double())
-    return "", list(zip(*(x.float().chunk(ranks, dim=1) for x in found), strict=True)), [ranks] * ranks
+    return told("", list(zip(*(x.float().chunk(ranks, dim=1) for x in found), strict=True)), [ranks] * ranks)
 
 
 def _backward(rank, ranks, q, k, v, o, L, do, bug):
@@ -39,11 +38,15 @@ def _backward(rank, ranks, q, k, v, o, L, do, bug):
     D = (do * o).sum(-1, keepdim=True)
     dq, dk, dv = torch.zeros_like(q), torch.zeros_like(q, dtype=kept), torch.zeros_like(q, dtype=kept)
     for step in range(ranks):
-        s = q @ k.float().mT / root
+        if bug == "posts first":
+            coming = yield ("post", k, v, dk, dv)
+        s = q @ k.float().mT / (1 if bug == "scores" else root)
         local = s.logsumexp(-1) if bug == "local L" else L
         p = (s - local[..., None]).exp()
-        ds = p * (do @ v.float().mT - (0 if bug == "no D" else D))
-        part = ds @ k.float() / root
+        dp = do @ v.float().mT
+        taken = {"no D": 0, "block D": (p * dp).sum(-1, keepdim=True)}.get(bug, D)
+        ds = dp - taken if bug == "no P" else p * (taken - dp if bug == "sign" else dp - taken)
+        part = ds @ k.float() / (1 if bug == "scale of dq" else root)
         dq = part if bug == "last" else dq + part
         dk = (dk.float() + ds.mT @ q / (1 if bug == "scale" else root)).to(kept)
         dv = (dv.float() + (ds if bug == "ds for p" else p).mT @ do).to(kept)
@@ -54,11 +57,30 @@ def _backward(rank, ranks, q, k, v, o, L, do, bug):
             yield ("wait",)
             k, v = coming
             continue
-        coming = yield ("post", k, v, dk, dv)
-        if bug != "no wait":
+        if bug != "posts first":
+            coming = yield ("post", k, v, dk, dv)
+        if bug not in ("no wait", "waits last"):
             yield ("wait",)
         k, v, dk, dv = coming
+    for _ in range(ranks if bug == "waits last" else 0):
+        yield ("wait",)
     return dq, dk.float(), dv.float()
+
+
+def _added_to_what_came(rank, ranks, q, k, v, o, L, do):
+    """Posts what has come, and adds its part to what comes then."""
+    q, do, root = q.float(), do.float(), q.shape[-1] ** 0.5
+    D = (do * o).sum(-1, keepdim=True)
+    dq, dk, dv = torch.zeros_like(q), torch.zeros_like(q), torch.zeros_like(q)
+    for _ in range(ranks):
+        coming = yield ("post", k, v, dk, dv)
+        p = (q @ k.float().mT / root - L[..., None]).exp()
+        ds = p * (do @ v.float().mT - D)
+        dq, parts = dq + ds @ k.float() / root, (ds.mT @ q / root, p.mT @ do)
+        yield ("wait",)
+        k, v, dk, dv = coming
+        dk, dv = dk + parts[0], dv + parts[1]
+    return dq, dk, dv
 
 
 WRONG = variants(
@@ -73,5 +95,14 @@ WRONG = variants(
         "if dK is not divided by √d": "scale",
         "if dV is made of dS: it is Pᵀ dO": "ds for p",
         "if nobody waits for what has been posted": "no wait",
+        "if the waits come after the loop: until then what has been posted for is NaN": "waits last",
+        "if dK and dV are posted before this rank has added its part: with sums that travel the post comes last": "posts first",
+        "if D is summed over the keys that are there: they are a part of the row, and rowsum(dO ∘ O) is all of it": "block D",
+        "if the scores are not divided by √d": "scores",
+        "if dQ is not divided by √d": "scale of dq",
+        "if dS lacks the factor P": "no P",
+        "if dS has the other sign": "sign",
     },
-)
+) | {
+    "if this rank's part is added to the dK and dV that come next: these are of other keys": _added_to_what_came,
+}

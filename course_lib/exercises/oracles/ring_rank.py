@@ -7,6 +7,7 @@ import torch
 
 from course_lib.exercises.base import Case
 from course_lib.exercises.oracles import variants
+from course_lib.exercises.tasks.ring_rank import told
 
 
 def cases() -> Iterable[Case]:
@@ -20,15 +21,16 @@ def cases() -> Iterable[Case]:
     yield Case("two ranks of two tokens", (2, *tensors(1, 4, 2)))
     yield Case("four ranks, two heads", (4, *tensors(2, 8, 4)))
     q, k, v = tensors(2, 12, 8)
-    yield Case("three ranks, scores times ten", (3, q * 10, k, v))
+    q[..., 0], k[..., 0] = 16, 20
+    yield Case("three ranks, all scores beyond 100", (3, q, k, v))
 
 
-def expected(ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[str, Any, list[int], list[int]]:
+def expected(ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[str, Any]:
     """The whole at once in float64, and the counts of a ring that posts first."""
     q, k, v = (x.double() for x in (q, k, v))
     hidden = torch.ones(q.shape[1], q.shape[1], dtype=torch.bool).triu(1)
     o = ((q @ k.mT / q.shape[2] ** 0.5).masked_fill(hidden, -torch.inf).softmax(-1) @ v).float()
-    return "", list(o.chunk(ranks, dim=1)), [ranks - 1] * ranks, [min(rank + 1, ranks - 1) for rank in range(ranks)]
+    return told("", o.chunk(ranks, dim=1), [ranks - 1] * ranks, [min(rank + 1, ranks - 1) for rank in range(ranks)])
 
 
 def _ring(rank, ranks, q, k, v, attend, bug):
@@ -43,14 +45,23 @@ def _ring(rank, ranks, q, k, v, attend, bug):
             yield ("wait",)
         if step == 0:
             o, L = attend(q, k, v, bug != "no mask")
-        elif step <= rank or bug in ("sees all", "always causal"):
+        elif bug != "own keys" and (
+            step < rank or (step == rank and bug != "not rank 0") or bug in ("sees all", "always causal")
+        ):
             part, part_L = attend(q, k, v, bug == "always causal")
-            both = torch.logaddexp(L, part_L)
+            both = L.exp().add(part_L.exp()).log() if bug == "overflow" else torch.logaddexp(L, part_L)
+            one, other = (L - both).exp()[..., None], (part_L - both).exp()[..., None]
             if bug == "mean":
                 o = (o * step + part) / (step + 1)
+            elif bug == "plain sum":
+                o = o + part
+            elif bug == "undivided":
+                o = o * L.exp()[..., None] + part * part_L.exp()[..., None]
+            elif bug == "swapped":
+                o = o * other + part * one
             else:
-                o = o * (L - both).exp()[..., None] + part * (part_L - both).exp()[..., None]
-            L = L if bug == "old L" else both
+                o = o * one + part * other
+            L = L + part_L if bug == "L added" else L if bug == "old L" else both
         if goes_on and bug not in ("waits first", "never waits"):
             yield ("wait",)
         k, v = coming
@@ -82,5 +93,12 @@ WRONG = variants(
         "if the keys go once round, back to their rank: nobody needs them there": "once round",
         "if results are averaged: each counts by the sum of its weights, e^L": "mean",
         "if L stays that of the first block: each merge needs the L of all keys so far": "old L",
+        "if the two L are added: it is their e^L that add up": "L added",
+        "if L is the logarithm of e^L + e^L as it stands: beyond 88 float32 overflows; logaddexp takes off the larger": "overflow",
+        "if results are added: each is an average, and counts by its share, e^(L − the L of both)": "plain sum",
+        "if the results are weighted by e^L, and the sum is not divided by the weights'": "undivided",
+        "if the two shares change places": "swapped",
+        "if a rank attends to its own keys alone": "own keys",
+        "if the keys of rank 0 are left out: the last step that a rank sees is that of its own number": "not rank 0",
     },
 ) | {"if you attend to the new keys before the wait: until then they are NaN": _early}

@@ -21,6 +21,7 @@ def cases() -> Iterable[Case]:
     yield Case("jobs of two rounds each", (_tiles(4, 4), 2, 1))
     yield Case("jobs that end in the middle of a round, one without tiles", (_tiles(3, 0, 1, 4), 2, 2))
     yield Case("three buffers", (_tiles(1, 5, 2), 3, 1))
+    yield Case("four jobs of one tile: three are on their way at once", (_tiles(1, 1, 1, 1), 3, 1))
 
 
 def drawn(draw: random.Random) -> Iterable[Case]:
@@ -42,22 +43,25 @@ def _ring(role, jobs, buffers, bug):
         n = 0 if bug == "starts again" else n
         for tile in range(tiles):
             b, phase = n % buffers, n // buffers % 2
+            phase = {"by tile": n % 2, "of the job": tile // buffers % 2}.get(bug, phase)
             n += 1
             if role == "producer":
                 if bug != "never waits":
-                    yield "wait", "empty", b, phase if bug == "same phase" else 1 - phase
+                    yield "wait", "full" if bug == "full" else "empty", b, phase if bug == "same phase" else 1 - phase
                 if bug != "no expect":
                     yield "expect", "full", b, 4096 if bug == "half" else 8192
                 yield "copy", job, tile, b
+                if bug == "drains" and tile == tiles - 1:
+                    yield "wait", "empty", b, phase
                 if bug == "waits itself":
                     yield "wait", "full", b, phase
                 continue
             if bug != "reads at once":
-                yield "wait", "full", b, 0 if bug == "phase 0" else phase
+                yield "wait", "empty" if bug == "empty" else "full", b, 0 if bug == "phase 0" else phase
             if bug == "released first":
                 yield "arrive", "empty", b
             total += yield "read", b
-            if bug not in ("no fence", "fence last"):
+            if bug not in ("no fence", "fence last") and (bug != "fence per job" or tile == tiles - 1):
                 yield ("fence",)
             if bug not in ("released first", "keeps"):
                 yield "arrive", "empty", b
@@ -75,7 +79,7 @@ WRONG = variants(
         "if the count of tiles starts again with each job: the barriers' phases go on": "starts again",
         "if the producer never waits for empty: it overwrites what nobody has read": "never waits",
         "if the producer waits for the phase of empty that has the parity of full's: in round 0 nobody has arrived there": "same phase",
-        "if a consumer does not wait for full: the copy is still on its way": "reads at once",
+        "if a consumer does not wait for full, or for the phase before its round's: the copy is still on its way": "reads at once",
         "if a consumer always waits for phase 0: in round 1 that phase is long complete": "phase 0",
         "if nothing is expected: without its arrival full is never complete": "no expect",
         "if too few bytes are expected: full is complete when half of the tile has landed": "half",
@@ -85,6 +89,12 @@ WRONG = variants(
         "if a consumer never arrives at empty: the producer waits for it": "keeps",
         "if a consumer arrives twice: each consumer arrives for itself": "for both",
         "if one tile is on its way at a time: use all buffers, and leave the wait for a copy to the consumers": "waits itself",
+        "if the producer waits at the end of a job until its last tile is read: the ring runs empty between jobs": "drains",
+        "if the phase changes with each tile: it changes with each round of the buffers": "by tile",
+        "if the buffer comes from the count, and the phase from the job's own tiles: both come from the count": "of the job",
+        "if a consumer waits for empty: full says that a tile is there": "empty",
+        "if the producer waits for full: empty says that a buffer may be overwritten": "full",
+        "if there is one fence for each job: each buffer is released by itself, and before that its loads have to be done": "fence per job",
         "if all jobs are added up: return a list, one sum for each": "one sum",
     },
 )

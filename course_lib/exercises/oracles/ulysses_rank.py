@@ -8,6 +8,7 @@ import torch
 
 from course_lib.exercises.base import Case
 from course_lib.exercises.oracles import variants
+from course_lib.exercises.tasks.ulysses_rank import told
 
 
 def cases() -> Iterable[Case]:
@@ -25,18 +26,22 @@ def cases() -> Iterable[Case]:
     yield Case("two ranks, six heads, three KV heads", (2, *tensors(4, 4, 6, 3)))
 
 
-def expected(ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[str, Any, list[list[int]]]:
-    """Head after head, in float64; a rank attends with all tokens."""
+def expected(ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[str, Any]:
+    """Head after head, in float64."""
     group = q.shape[0] // k.shape[0]
     o = []
     for head, mine in enumerate(q.double()):
         keys, values = (x[head // group].double() for x in (k, v))
         o.append(torch.softmax(mine @ keys.T / math.sqrt(q.shape[2]), 1) @ values)
-    return "", list(torch.stack(o).float().chunk(ranks, dim=1)), [[q.shape[1]]] * ranks
+    return told("", torch.stack(o).float().chunk(ranks, dim=1), "", "")
 
 
 def _ulysses(rank, ranks, q, k, v, attend, bug):
     times = math.lcm(k.shape[0], ranks) // k.shape[0]
+    if bug == "all heads" or (bug == "all heads if needed" and times > 1):
+        times = q.shape[0] // k.shape[0]
+    elif bug == "no repeat":
+        times = 1
     repeat = {"tiled": lambda x: x.repeat(times, 1, 1), "first head": lambda x: x[:1].expand(q.shape[0], -1, -1)}.get(
         bug, lambda x: x.repeat_interleave(times, dim=0)
     )
@@ -51,6 +56,9 @@ def _ulysses(rank, ranks, q, k, v, attend, bug):
     o, _ = attend(*mine)
     if bug == "no way back":
         return o
+    if bug == "back by heads":
+        got = yield ("exchange", list(o.chunk(ranks, dim=0)))
+        return torch.cat(got, dim=0)
     if bug == "own rows":
         return o.chunk(ranks, dim=1)[rank]
     shares = list(o.chunk(ranks, dim=1))
@@ -59,6 +67,26 @@ def _ulysses(rank, ranks, q, k, v, attend, bug):
     got = yield ("exchange", shares)
     if bug == "back reshaped":
         return torch.cat(got, dim=1).reshape(q.shape)
+    return torch.cat(got, dim=0)
+
+
+def _everything(rank, ranks, q, k, v, attend):
+    whole = []
+    for x in (q, k, v):
+        got = yield ("exchange", [x] * ranks)
+        whole.append(torch.cat(got, dim=1))
+    return attend(*whole)[0].chunk(ranks, dim=1)[rank]
+
+
+def _keys_to_all(rank, ranks, q, k, v, attend):
+    keys = yield ("exchange", [k] * ranks)
+    values = yield ("exchange", [v] * ranks)
+    queries = yield ("exchange", list(q.chunk(ranks, dim=0)))
+    heads, group = q.shape[0] // ranks, q.shape[0] // k.shape[0]
+    mine = slice(rank * heads, (rank + 1) * heads)
+    k, v = (torch.cat(x, dim=1).repeat_interleave(group, dim=0)[mine] for x in (keys, values))
+    o, _ = attend(torch.cat(queries, dim=1), k, v)
+    got = yield ("exchange", list(o.chunk(ranks, dim=1)))
     return torch.cat(got, dim=0)
 
 
@@ -81,7 +109,13 @@ WRONG = variants(
         "if only Q is exchanged: its heads need the keys of all tokens": "keys stay",
         "if each rank gets the heads of another one: the r-th part goes to rank r": "reversed",
         "if all of o is sent to everyone: each rank wants the rows of its tokens": "gather",
+        "if no head of k and v is repeated: there are fewer than ranks, or some are needed by two": "no repeat",
+        "if heads of k and v are repeated up to those of q: the least common multiple of H_k and the ranks is enough": "all heads",
+        "if heads of k and v that are too few are repeated up to those of q: some of them travel for nothing": "all heads if needed",
+        "if o goes back by heads: it is cut along the tokens, and put together along the heads": "back by heads",
     },
 ) | {
-    "if every rank gets all heads of K and V: these are its tokens with everybody's keys, and no head has moved for them": _gathered
+    "if everything is sent to everyone: no head is dealt out, and each rank computes all": _everything,
+    "if every rank gets all heads of K and V: it needs those of its share of the heads": _keys_to_all,
+    "if every rank gets all heads of K and V: these are its tokens with everybody's keys, and no head has moved for them": _gathered,
 }

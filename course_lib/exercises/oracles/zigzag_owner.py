@@ -8,10 +8,11 @@ from course_lib.exercises.oracles import variants
 
 
 def cases() -> Iterable[Case]:
-    yield Case("an early token", (3, 4, 16))
+    yield Case("an early token", (2, 4, 16))
     yield Case("a late token", (12, 4, 16))
     yield Case("the last token is with rank 0", (15, 4, 16))
     yield Case("the first token", (0, 4, 16))
+    yield Case("the second token of the last early piece", (7, 4, 16))
     yield Case("the middle: piece P belongs to the last rank", (8, 4, 16))
     yield Case("the second token of a late piece", (13, 4, 16))
     yield Case("pieces of three", (20, 4, 24))
@@ -51,6 +52,10 @@ def _owner(token, ranks, length, bug):
     )
     if bug == "pieces":
         return rank, place
+    if bug == "twice the piece" and early:
+        return piece, piece
+    if bug == "swapped" or (bug == "early swapped" and early):
+        return place + size * (not early), rank
     if bug == "whole":
         return rank, token
     if bug == "backwards" and not early:
@@ -67,6 +72,9 @@ WRONG = variants(
         "if tokens are dealt out one by one: that is striped order": "striped",
         "if the late pieces go to ranks 0 to P − 1 again: they go back, P − 1 to 0": "second half",
         "if the late piece is 2P − r: pieces are counted from 0, so it is 2P − 1 − r": "one off",
+        "if place and rank change places": "swapped",
+        "if place and rank change places for an early piece": "early swapped",
+        "if the piece is the place, too, for an early piece": "twice the piece",
         "if the place is that within the piece: a late piece follows the early one": "pieces",
         "if a late piece is kept backwards: only the ranks go back, tokens keep their order": "backwards",
         "if the late piece comes first: the early one does": "late first",

@@ -1,11 +1,11 @@
 """Solution of beside_matmul."""
 
 SOURCE = '''
-def beside_matmul(loop: list[str]) -> tuple[int, int]:
-    """(powers of two issued while a matmul is under way, all powers of two) of an iteration."""
+def beside_matmul(loop: list[str]) -> tuple[int, int, int]:
+    """(powers of two issued while a matmul is under way, while two or more are, all powers of two) of an iteration."""
     groups, begun = 0, False
     for _ in range(10):  # of what is under way at the end the next iteration knows
-        beside = total = 0
+        beside = both = total = 0
         for line in loop:
             if "GMMA." in line:
                 begun = "gsb0" not in line
@@ -14,8 +14,9 @@ def beside_matmul(loop: list[str]) -> tuple[int, int]:
                 groups = min(groups, int(line.split()[-1], 16))
             elif "MUFU.EX2" in line:
                 total += 1
-                beside += groups > 0 or begun
-    return beside, total
+                beside += groups + begun > 0
+                both += groups + begun > 1
+    return beside, both, total
 '''
 
 EXPLANATION = """

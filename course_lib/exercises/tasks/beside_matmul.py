@@ -14,13 +14,13 @@ WARPGROUP.DEPBAR.LE gsb0, 0x0                            wait until at most so m
 ```
 
 A matmul is under way from its first line on, until a wait makes sure that it is done; groups are done in their order. `QGMMA` is the same
-for 8 bits. Everything else, `MUFU.RCP` too, is of no interest here. Return two whole numbers for one iteration after the first few: the
-powers of two that are issued while a matmul is under way, and all of them.
+for 8 bits. `MUFU.RCP` and everything else do not count. Return three numbers for one iteration after the first few: the powers of two
+issued while a matmul is under way, those while two or more are, and all of them.
 """
 
 STUB = '''
-def beside_matmul(loop: list[str]) -> tuple[int, int]:
-    """(powers of two issued while a matmul is under way, all powers of two) of an iteration."""
+def beside_matmul(loop: list[str]) -> tuple[int, int, int]:
+    """(powers of two issued while a matmul is under way, while two or more are, all powers of two) of an iteration."""
     ...
 '''
 
@@ -30,15 +30,15 @@ EXERCISE = Exercise(
     lecture="11",
     title="does it overlap?",
     level=2,
-    minutes=15,
+    minutes=18,
     asked=ASKED,
     stub=STUB,
-    parts=("beside a matmul", "all"),
+    parts=("beside a matmul", "beside two or more", "all"),
     hints=(
         "Go through the lines with two things in hand: the number of groups that are under way, and whether one has been begun and not yet "
         "ended. What does each kind of line change?",
-        "A wait for at most n leaves the smaller of n and the number under way. What is under way at the end of the loop is still under "
-        "way when it begins again.",
+        "A wait for at most n leaves the smaller of n and the number of groups; a matmul that is not ended it leaves alone. What is under "
+        "way at the end of the loop is still under way when it begins again.",
         "Go through the loop several times and keep the numbers, but begin to count anew each time. Look for GMMA and for MUFU.EX2 "
         "anywhere in a line; the number of a wait is int(line.split()[-1], 16).",
     ),

@@ -18,7 +18,7 @@ its ⌈length / PAGE⌉ pages the split $s$: with $E$ = ⌈pages in use / S⌉, 
 16 and S = 2 that are pages 0 to 2, and 3 to 4 with 22 keys. It stores $O_s$, the finished average, into O [S, B, H, D], and $L_s$, a
 natural logarithm, into L [S, B, H]; for a split without a key 0 and −∞. A page is a block: at most one page of K and one of V are
 loaded at once, each key once. G, D and PAGE are powers of two. Pass `input_precision="ieee"` to `tl.dot`. The check runs in Triton's
-interpreter, and watches that nothing beside the tensors is read or written.
+interpreter, counts the loads, and watches that only the tensors are read or written.
 """
 
 STUB = '''
@@ -32,16 +32,21 @@ def decode_kernel(
 '''
 
 
-def run(kernel: Any, case: Case) -> tuple[torch.Tensor, torch.Tensor]:
+def run(kernel: Any, case: Case) -> tuple[torch.Tensor, torch.Tensor, int, int]:
+    """O, L, and how often that number of K, and of V, is loaded that is loaded most often."""
     q, k, v, lengths, table, splits = case.args
     (b, h, d), (_, heads_k, page, _) = q.shape, k.shape
     o, L = torch.full((splits, b, h, d), torch.nan), torch.full((splits, b, h), torch.nan)
     constants = {"G": h // heads_k, "D": d, "PAGE": page}
-    with accesses.loads_of_at_most(max(page, h // heads_k) * d, "a page, PAGE rows of D numbers"):
+    with (
+        accesses.loads_of_at_most(max(page, h // heads_k) * d, "a page, PAGE rows of D numbers"),
+        accesses.loaded() as times,
+    ):
         kernel[(b * heads_k, splits)](
             q, k, v, lengths, table, o, L, b, heads_k, table.shape[1], splits, d**-0.5, **constants
         )  # fmt: skip
-    return o, L
+    k_times, v_times = (int(times[x].max()) if x in times else 0 for x in ("k_ptr", "v_ptr"))
+    return o, L, k_times, v_times
 
 
 EXERCISE = Exercise(
@@ -54,7 +59,7 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     run=run,
-    parts=("O", "L"),
+    parts=("O", "L", "times that a key of K is loaded", "times that a key's row of V is loaded"),
     arguments=("Q", "K", "V", "lengths", "table", "S"),
     compiles=dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "o_ptr", "L_ptr"), "*fp32")
     | {

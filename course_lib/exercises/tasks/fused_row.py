@@ -22,8 +22,6 @@ def fused_row(q: list[float], k: list[list[float]], v: list[list[float]]) -> lis
     ...
 '''
 
-AS_ASKED = "each number once: key 0, value 0, key 1, value 1, …"
-
 
 class Reads:
     """What was read: which numbers, the rows in the order in which they were begun, and the first number read again."""
@@ -51,7 +49,7 @@ class Reads:
             return "each number once, but a value before its key"
         if max(after, default=1) > 1:
             return f"each number once, but a value {max(after)} rows after its key"
-        return AS_ASKED if list(self.begun) == sorted(self.begun) else "each number once, but the keys in another order"
+        return "" if list(self.begun) == sorted(self.begun) else "each number once, but the keys in another order"
 
 
 class Row(Sequence[float]):

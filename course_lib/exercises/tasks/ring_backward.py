@@ -1,6 +1,6 @@
 """Lecture 13: one rank of the backward pass of a ring."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from course_lib.exercises import ranks
@@ -28,14 +28,23 @@ def ring_backward(rank: int, ranks: int, q, k, v, o, L, do):
 '''
 
 
-def run(function: Callable[..., Any], case: Case) -> tuple[str, Any, list[int]]:
+def run(function: Callable[..., Any], case: Case) -> dict[str, Any]:
     """What went wrong with the messages, the gradients by rank, and how often each rank has posted."""
     count, q, k, v, do = case.args
     o, L = ranks.attend(*(x.float() for x in (q, k, v)))
     parts = [[x.clone() for x in y.chunk(count, dim=1)] for y in (q, k, v, o, L, do)]
     group = ranks.Ranks(lambda rank: function(rank, count, *(x[rank] for x in parts)), count)
     found = group.results()
-    return group.trouble, found, [x.count("post") for x in group.seen]
+    return told(group.trouble, found, [x.count("post") for x in group.seen])
+
+
+def told(trouble: str, gradients: Sequence[Any], posts: Sequence[int]) -> dict[str, Any]:
+    """The result by its names."""
+    return (
+        {"messages": trouble}
+        | {f"rank {rank}": x for rank, x in enumerate(gradients)}
+        | {f"posts of rank {rank}": x for rank, x in enumerate(posts)}
+    )
 
 
 EXERCISE = Exercise(
@@ -49,7 +58,7 @@ EXERCISE = Exercise(
     run=run,
     apart=True,
     tolerance=1e-4,
-    parts=("trouble with messages", "(dq, dk, dv) of each rank", "posts of each rank"),
+    parts=("dq", "dk", "dv"),
     arguments=("ranks", "q of all tokens", "k", "v", "do"),
     answers=("course_lib.parallel.blocks.backward",),
     hints=(

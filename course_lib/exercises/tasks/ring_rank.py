@@ -1,6 +1,6 @@
 """Lecture 13: one rank of a causal ring."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from course_lib.exercises import ranks
@@ -27,7 +27,7 @@ def ring_rank(rank: int, ranks: int, q, k, v, attend):
 '''
 
 
-def run(function: Callable[..., Any], case: Case) -> tuple[str, Any, list[int], list[int]]:
+def run(function: Callable[..., Any], case: Case) -> dict[str, Any]:
     """What went wrong with the messages, o by rank, and for each rank how often it has posted, and attended with a message under way."""
     count, *whole = case.args
     parts = [[x.clone() for x in y.chunk(count, dim=1)] for y in whole]
@@ -41,7 +41,17 @@ def run(function: Callable[..., Any], case: Case) -> tuple[str, Any, list[int], 
 
     group = ranks.Ranks(rank_code, count)
     found = group.results()
-    return group.trouble, found, [x.count("post") for x in group.seen], [_hidden(x) for x in group.seen]
+    return told(group.trouble, found, [x.count("post") for x in group.seen], [_hidden(x) for x in group.seen])
+
+
+def told(trouble: str, o: Sequence[Any], posts: Sequence[int], hidden: Sequence[int]) -> dict[str, Any]:
+    """The result by its names."""
+    return (
+        {"messages": trouble}
+        | {f"o of rank {rank}": x for rank, x in enumerate(o)}
+        | {f"posts of rank {rank}": x for rank, x in enumerate(posts)}
+        | {f"calls of attend by rank {rank} while a message travels": x for rank, x in enumerate(hidden)}
+    )
 
 
 def _hidden(seen: list[str]) -> int:
@@ -64,7 +74,6 @@ EXERCISE = Exercise(
     run=run,
     apart=True,
     tolerance=1e-4,
-    parts=("trouble with messages", "o of each rank", "posts of each rank", "attends while a message travels"),
     arguments=("ranks", "q of all tokens", "k", "v"),
     hints=(
         "At step t the keys here are those of rank (rank − t) mod ranks. Which of these do the queries see, and with which mask?",

@@ -1,5 +1,7 @@
 """Lecture 10: an order of matmuls that keeps the tensor cores busy."""
 
+import math
+from collections import Counter
 from typing import Any
 
 from course_lib.exercises.base import Case, Exercise
@@ -34,11 +36,28 @@ def examine(case: Case, result: Any) -> tuple[str, str]:
     """What is wrong with an order, and in words how long the tensor cores are idle if that is too long."""
     try:
         order = [(int(consumer), str(kind), int(block)) for consumer, kind, block in result]
+        words = _missing(order, case.args[0])
+        if words:
+            return words, ""
         idle = pipeline.idle_fraction(pipeline.in_order(order, *case.args))
     except (TypeError, ValueError, OverflowError) as error:
         said = str(error)
         return said if said.startswith("order") else 'return a list of (consumer, "QK" or "PV", block)', ""
-    return "", "" if idle < MOST_IDLE else f"the tensor cores are idle for {100 * idle:.1f} % of the time"
+    if idle < MOST_IDLE:
+        return "", ""
+    share = "exactly 25" if math.isclose(idle, MOST_IDLE) else f"{100 * idle:.1f}"
+    return "", f"the tensor cores are idle for {share} % of the time; less than 25 % is asked"
+
+
+def _missing(order: list[tuple[int, str, int]], blocks: int) -> str:
+    """In words which matmul is not in the order, or stands there twice, or is none."""
+    wanted = [(c, kind, j) for j in range(blocks) for kind in ("QK", "PV") for c in (1, 2)]
+    times = Counter(order)
+    if none := times.keys() - set(wanted):
+        return f"order has {min(none)}; consumers are 1 and 2, blocks 0 to {blocks - 1}"
+    twice = [x for x in wanted if times[x] > 1]
+    missing = [x for x in wanted if not times[x]]
+    return f"order has {twice[0]} twice" if twice else f"order lacks {missing[0]}" if missing else ""
 
 
 EXERCISE = Exercise(

@@ -28,12 +28,11 @@ def window_kernel(
     ...
 '''
 
-AS_ASKED = "no more than the blocks of which a key is seen"
 HIDDEN = "also a block of which no query of the program sees a key"
 
 
 def run(kernel: Any, case: Case) -> tuple[torch.Tensor, str]:
-    """O, and in words which blocks of keys were loaded."""
+    """O, and in words which blocks of keys were loaded without need; '' for none."""
     q, k, v, scale, window = case.args
     n, d = q.shape
     sizes = {"D": d, "BLOCK_M": 16, "BLOCK_N": 16, **case.options}
@@ -45,7 +44,7 @@ def run(kernel: Any, case: Case) -> tuple[torch.Tensor, str]:
     ):
         kernel[(triton.cdiv(n, block_m),)](q, k, v, o, n, scale, window, **sizes)
     needed = d * sum(keys_needed(first, n, window, block_m, block_n) for first in range(0, n, block_m))
-    return o, HIDDEN if max(numbers.get("k_ptr", 0), numbers.get("v_ptr", 0)) > needed else AS_ASKED
+    return o, HIDDEN if any(numbers[x].sum() > needed for x in ("k_ptr", "v_ptr") if x in numbers) else ""
 
 
 def keys_needed(first: int, n: int, window: int, block_m: int, block_n: int) -> int:
@@ -60,16 +59,16 @@ EXERCISE = Exercise(
     lecture="05",
     title="a sliding window",
     level=3,
-    minutes=35,
+    minutes=26,
     core=True,
     asked=ASKED,
     stub=STUB,
     run=run,
-    parts=("O", "loaded"),
+    parts=("O", "loads"),
     arguments=("Q", "K", "V", "scale", "window"),
     compiles=dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "o_ptr"), "*fp32")
     | {"n": "i32", "scale": "fp32", "window": "i32", "D": 16, "BLOCK_M": 16, "BLOCK_N": 16},
-    tolerance=2e-5,
+    tolerance=1e-4,
     hints=(
         "Draw the mask for 8 tokens, a window of 3 and blocks of 4: a band. Which key is the first that any query of a program sees, "
         "and which is the last? The loop runs from the block of the one to the block of the other.",
