@@ -158,6 +158,7 @@ def test_other_arguments_are_refused_before_anything_runs() -> None:
         (np.int64(3), 3, ""),
         (np.float64(0.5), 0.5, ""),
         (None, (1.0, 2.0), "is a return missing?"),
+        (None, 42, "None came back, right is 42: is a return missing?"),
         (1.00002, 1.0, "(off by 2e-05; 1e-05 is allowed)"),
         (1, 1.0, ""),
         (math.nan, 1.0, "nan came back"),

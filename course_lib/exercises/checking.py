@@ -136,13 +136,15 @@ def judged(exercise: Exercise, known: Material, found: Sequence[Outcome], source
         words = complaint(exercise, case, right, outcome)
         if words:
             foreign = foreign_words(source()) if exercise.compiles else ()
+            name = "" if foreign else diagnose(exercise, known, found)
+            words = tuple(x for x in words if x != NOTHING_STORED or not name)
             return Report(
                 exercise.name,
                 "failed",
                 tuple(dict.fromkeys(passed)),
                 case.property,
                 (*shown(exercise, case), *words, *foreign),
-                "" if foreign else diagnose(exercise, known, found),
+                name,
                 _end(outcome.printed),
             )
         passed.append(case.property)

@@ -27,7 +27,8 @@ def _differs(found: Any, right: Any, tolerance: float, parts: Sequence[str] = ()
     if isinstance(right, Whatever):
         return ""
     if found is None and right is not None:
-        return "None came back: is a return missing?"
+        told = f", right is {text(right)}" if isinstance(right, int | float | str) else ""
+        return f"None came back{told}: is a return missing?"
     if isinstance(right, tuple | list):
         return _parts_differ(found, right, tolerance, parts)
     if isinstance(right, dict):

@@ -49,20 +49,28 @@ def expected(x: torch.Tensor, block: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _block_scale(x, block, bug):
+    if bug == "columns":
+        whole, scales = _block_scale(x.T.contiguous(), block, "")
+        return whole.T.contiguous(), scales
+    if bug == "tail dropped":
+        x = x[: max(block, len(x) // block * block)]
     number = -(-len(x) // block)
     size = {"rows": 1, "chunk": -(-len(x) // block), "equal": -(-len(x) // number)}.get(bug, block)
     blocks = x.split(size)
     tops = torch.stack([rows.max() if bug == "no abs" else rows.abs().max() for rows in blocks])
     if bug == "one":
         tops = tops.max().expand(len(tops))
-    scales = tops / (128 if bug == "128" else 127)
+    scales = tops / {"128": 128, "not over 127": 1}.get(bug, 127)
     scales = scales if bug == "zeros" else torch.where(tops <= (1e-12 if bug == "tiny" else 0), 1.0, scales)
     of_rows = scales.repeat_interleave(size)[: len(x), None].clone()
     if bug == "tail" and len(x) > size:
         of_rows[len(x) // size * size :] = scales[len(x) // size - 1]
-    whole = (x / of_rows).round().nan_to_num(0.0)
+    if bug == "tiled":
+        of_rows = scales.repeat(size)[: len(x), None]
+    whole = x / of_rows
+    whole = (whole.trunc() if bug == "cut" else whole.floor() if bug == "floor" else whole.round()).nan_to_num(0.0)
     whole = whole.clamp(-127, 127) if bug == "tail" else whole
-    return whole.to(torch.int64).to(torch.int8), scales
+    return whole.to(torch.int64).to(torch.int8), 1 / scales if bug == "inverse" else scales
 
 
 WRONG = variants(
@@ -71,6 +79,14 @@ WRONG = variants(
         "if all blocks share one scale: the outlier of one block takes the small numbers of all": "one",
         "if x.chunk(block) makes the blocks: it makes `block` of them; x.split(block) makes blocks of so many rows": "chunk",
         "if the rows are shared out evenly, as x.chunk(number of blocks) does: all blocks but the last have `block` rows": "equal",
+        "if quotients are cut off, as by .to(torch.int8), and not rounded": "cut",
+        "if quotients are rounded down: the nearest whole number is asked for": "floor",
+        "if each row has a scale of its own: `block` rows share one": "rows",
+        "if the blocks are columns: they are rows": "columns",
+        "if the scale is the largest |x| itself: over 127 it makes that number 127": "not over 127",
+        "if the scale is 127 over the largest |x|: integer · scale has to restore x": "inverse",
+        "if scales.repeat deals the scales out row by row: repeat_interleave keeps those of a block together": "tiled",
+        "if a shorter last block is left out": "tail dropped",
         "if small numbers are taken for zeros: only a block of zeros has the scale 1": "tiny",
         "if the scale comes from the maximum without abs: a negative number beyond it wraps around in int8": "no abs",
         "if the scale is the maximum over 128: the largest becomes 128, which int8 has not, and wraps to −128": "128",

@@ -71,9 +71,18 @@ def _decide(q_start, k_start, block_m, block_n, n_q, n_k, bug):
         "one key more": n_k - n_q + 1,
         "at the start": 0,
         "never below 0": max(n_k - n_q, 0),
+        "upside down": n_q - n_k,
     }.get(bug, n_k - n_q)
     last_query = min(q_start + block_m, n_q) - 1
     last_key = (k_start + block_n if bug == "tail counted" else min(k_start + block_n, n_k)) - 1
+    if bug == "one query too many":
+        last_query += 1
+    if bug == "skip by the last key" and last_key > last_query + offset:
+        return "skip"
+    if bug == "full by the first key":
+        last_key = k_start
+    if bug == "full one late":
+        last_key += 1
     to_skip = q_start if bug == "skip by the first query" else last_query
     to_be_full = last_query if bug == "full by the last query" else q_start
     if k_start > to_skip + offset - (bug == "skip one early") and bug != "no skip":
@@ -91,6 +100,11 @@ WRONG = variants(
         "if the offset may not fall below 0: with more queries than keys, the first queries see none": "never below 0",
         "if keys beyond n_k count: a ragged block looks cut although all its keys are seen": "tail counted",
         "if block_m and block_n change places: block_m counts queries, block_n keys": "blocks swapped",
+        "if the offset is n_q − n_k: query i sees key j ≤ i + n_k − n_q": "upside down",
+        "if the last query is counted at q_start + block_m: it is one less": "one query too many",
+        "if the last key decides what to skip: the first one of the block is seen sooner": "skip by the last key",
+        "if the first key decides what is full: the last one of the block is hidden longer": "full by the first key",
+        "if the last key is counted at k_start + block_n, or < decides: the last key may be the last that is seen": "full one late",
         "if the first query decides what to skip: the later ones of the block see more": "skip by the first query",
         "if the last query decides what is full: the first one of the block sees less": "full by the last query",
         "if nothing is skipped: a block of which no query sees a key needs no work": "no skip",

@@ -74,12 +74,12 @@ def _first(batch, heads, heads_k, keys, block, seats, bug):
     }
     ways |= bug(batch, heads, heads_k)
     most = max(1, min(ways["most"], ways["blocks"](keys / block)))
-    counts = [s for s in range(1, most + 1) if not ways.get("doubled") or s & (s - 1) == 0]
+    counts = [s for s in range(1, most + 1 - ways.get("last", 0)) if not ways.get("doubled") or s & (s - 1) == 0]
     fill = {s: ways["programs"] * s / max(1, ways["waves"](ways["programs"] * s / seats)) / seats for s in counts}
-    least = ways["share"] * (1 if ways.get("itself") else max(fill.values()))
-    good = [s for s in counts if (fill[s] > least if ways.get("above") else fill[s] >= least)] or [
-        max(fill, key=lambda s: fill[s])
-    ]
+    least = ways["share"] * max(fill.values())
+    if ways.get("itself"):
+        return next(s for s in counts if fill[s] >= ways["share"])
+    good = [s for s in counts if (fill[s] > least if ways.get("above") else fill[s] >= least)]
     return max(good) if ways.get("largest") else good[0]
 
 
@@ -94,6 +94,8 @@ WRONG = {
             "if the heads of the queries are counted: those of a group share one program": lambda b, h, k: {
                 "programs": b * h
             },
+            "if heads_k is forgotten": lambda b, h, k: {"programs": b},
+            "if the largest s is never tried: range(1, n) ends before n": lambda b, h, k: {"last": 1},
             "if the batch is forgotten": lambda b, h, k: {"programs": k},
             "if a wave may be a part of one: programs / seats is not rounded up": lambda b, h, k: {"waves": float},
             "if waves are rounded down: what is left over takes a wave, too": lambda b, h, k: {"waves": math.floor},

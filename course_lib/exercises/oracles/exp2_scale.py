@@ -40,7 +40,7 @@ def _row(s, d, slope, bug):
         distance = torch.arange(len(s)) if bug == "from the first key" else distance + 1
     penalty = slope * distance * {"slope in base e": 1.0, "slope scaled": factor / math.sqrt(d)}.get(bug, factor)
     scaled = s * (factor / {"no root": d, "no scale": 1}.get(bug, math.sqrt(d)))
-    y = scaled + (penalty if bug == "sign" else -penalty)
+    y = scaled + {"sign": penalty, "no penalty": torch.zeros(len(s))}.get(bug, -penalty)
     m = {"no maximum": 0.0, "maximum first": float(scaled.max())}.get(bug, float(y.max()))
     p = torch.exp2(y - m)
     l = float(p.sum())
@@ -50,6 +50,7 @@ def _row(s, d, slope, bug):
         "inverse for L": (m + math.log2(l)) * math.log2(math.e),
         "no m": math.log(l),
         "no log2 e": m + math.log(l),
+        "L is m": m * math.log(2),
         "base 10": (m + math.log2(l)) * math.log10(2),
     } if 0 < l < math.inf else {}  # fmt: skip
     return p if bug == "undivided" else p / l, logs.get(bug, m * math.log(2) + (math.log(l) if l else -math.inf))
@@ -71,6 +72,8 @@ WRONG = variants(
         "if the scale is 1 / d instead of 1 / √d": "no root",
         "if there is no scale: the raw scores are divided by √d": "no scale",
         "if the maximum is taken before the penalty: it may belong to a key that the penalty takes away": "maximum first",
+        "if there is no penalty": "no penalty",
+        "if L is the maximum alone: it lacks ln ℓ": "L is m",
         "if the weights are not divided by ℓ": "undivided",
         "if L is a logarithm of base 10: math.log and torch.log are natural": "base 10",
         "without subtracting the maximum: large scores overflow": "no maximum",

@@ -51,11 +51,14 @@ def _rotation(x, sign, bug):
     for _ in range(x.shape[1].bit_length() - 1 - (bug == "one less")):
         pairs = y.unflatten(1, (-1, 2, half))
         a, b = pairs[:, :, 0], pairs[:, :, 1]
-        both = [a + b, b - a if bug == "b - a" else a - b]
+        if bug == "overwritten":
+            a = (a + b) / math.sqrt(2)
+        both = [a * math.sqrt(2) if bug == "overwritten" else a + b, b - a if bug == "b - a" else a - b]
         y = torch.stack(both, dim=-1 if bug == "side by side" else -2).flatten(1)
-        y = y if bug == "no root" else y / math.sqrt(2)
+        y = y / {"no root": 1, "halved": 2, "at the end": 1}.get(bug, math.sqrt(2))
         half *= 1 if bug == "one distance" else 2
-    return y * sign if bug == "signs after" else y
+    y = y / {"at the end": math.sqrt(2)}.get(bug, 1)
+    return y * sign if bug in ("signs after", "signs twice") else y
 
 
 WRONG = variants(
@@ -64,6 +67,10 @@ WRONG = variants(
         "without the division by √2 in each stage: lengths grow by √d": "no root",
         "if the signs are applied after the stages: numbers of one sign then still add up to an outlier": "signs after",
         "if the signs are left out": "no signs",
+        "if the signs are applied before and after the stages: before is enough": "signs twice",
+        "if each stage divides by 2, or d divides at the end: a stage divides by √2, which keeps the length": "halved",
+        "if √2 divides once at the end: each stage divides by it": "at the end",
+        "if the difference is taken from the new a: both need the old one": "overwritten",
         "if all stages have the same distance: two such stages undo each other": "one distance",
         "if there is a stage too few: log₂ d of them mix all numbers of a row": "one less",
         "if sum and difference are put side by side: they belong in the places of a and b": "side by side",

@@ -49,14 +49,22 @@ def _key_order(vt, bug):
     keys, full = vt.shape[1], vt.shape[1] // 16 * 16
     if bug == "tail dropped":
         vt = vt[:, :full]
+    if bug == "rows":
+        return _key_order(vt.T.contiguous(), "").T.contiguous()
+    if bug == "turned":
+        return _key_order(vt, "").T.contiguous()
     if bug == "no gaps":
         vt = vt[:, [16 * g + k for g in range(-(-keys // 16)) for k in ORDER if 16 * g + k < keys]]
-    filled = torch.nn.functional.pad(vt, (0, -vt.shape[1] % 16))
+    more = 16 - keys % 16 if bug == "one group more" else -vt.shape[1] % 16
+    filled = torch.nn.functional.pad(vt, (more, 0) if bug == "zeros first" else (0, more))
     if bug == "halves of the row":
         return filled.unflatten(1, (2, -1, 2)).transpose(1, 2).flatten(1)
     order = {
         "no gaps": list(range(16)),
         "backwards": [ORDER.index(key) for key in range(16)],
+        "unchanged": list(range(16)),
+        "four apart": [t + 4 * r for t in range(4) for r in range(4)],
+        "upper half first": [k ^ 8 for k in ORDER],
         "single": [k for t in range(8) for k in (t, 8 + t)],
     }.get(bug, ORDER)
     found = filled.unflatten(1, (-1, 16))[:, :, order].flatten(1)
@@ -74,6 +82,13 @@ WRONG = variants(
         "if the halves of all N' keys are interleaved: the order holds within each 16": "halves of the row",
         "if only the first 16 keys are reordered": "first group",
         "if single keys of both halves alternate, 0 8 1 9 …: a thread holds pairs, 2t and 2t + 1": "single",
+        "if no key moves: thread t holds 8 + 2t and 9 + 2t where 4t + 2 and 4t + 3 are read": "unchanged",
+        "if a thread is taken to hold every fourth key: it holds pairs, 2t and 2t + 1, and 8 further on": "four apart",
+        "if the keys from 8 on come first: a thread's first two columns are 2t and 2t + 1": "upper half first",
+        "if the rows are reordered: vt is transposed, its keys are columns": "rows",
+        "if the result is transposed: [D, N'] is asked for": "turned",
+        "if the zeros come first: the missing keys are the last ones": "zeros first",
+        "if a multiple of 16 gets a further group of zeros": "one group more",
         "if the keys after the last full 16 are dropped": "tail dropped",
         "if missing keys leave no gaps: with the zeros all at the end, keys move to the places of others": "no gaps",
         "if the last, shorter group stays in order: fill up with zeros before you reorder": "tail in order",

@@ -84,6 +84,7 @@ def _pieces(O_p, L_p, owner, n, bug):
     L = shift + (torch.log(total) if bug in ("base e", "ln") else torch.log2(total))
     if bug == "equal":
         L = shift + torch.log2(torch.zeros(n).index_add(0, owner, torch.exp2(L_p - shift[owner])))
+    L = {"L is m": m, "L without m": torch.log2(total)}.get(bug, L)
     return O, L * math.log(2) if bug == "L in base e" else L
 
 
@@ -93,6 +94,8 @@ WRONG = variants(
         "if base 2 is taken for base e: the strong pieces count too much": "base e",
         "if the weights are powers of e: L_p is a logarithm in base 2": "weights in base e",
         "if L comes back as a natural logarithm: it is asked for in base 2": "L in base e",
+        "if L is the largest L_p of the row: it lacks log2 of the sum": "L is m",
+        "if L is log2 of the sum alone: the sum was measured from the maximum, which has to be added": "L without m",
         "if L is the maximum plus ln of the sum: both are in base 2": "ln",
         "if −∞ is forgotten: unwritten averages give 0 · NaN, and rows without a key −∞ − (−∞) and 0/0": "no guard",
         "if pieces without a key are told by NaN: what was never written may be any number": "told by NaN",

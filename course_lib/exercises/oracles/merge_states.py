@@ -86,6 +86,14 @@ def _merge(m_a, l_a, o_a, m_b, l_b, o_b, bug):
         a, b = torch.ones(len(m_a)), torch.ones(len(m_b))
     a = torch.ones(len(m_a)) if bug == "only b" else a
     b = torch.ones(len(m_b)) if bug == "only a" else b
+    if bug == "by L":
+        L_a, L_b = m_a + l_a.log(), m_b + l_b.log()
+        l = torch.exp(torch.logaddexp(L_a, L_b) - shift)
+        means = (
+            (torch.exp(L - shift)[:, None] * o / l.masked_fill(l == 0, 1)[:, None])
+            for L, o, l in ((L_a, o_a, l_a), (L_b, o_b, l_b))
+        )
+        return m, l, sum(means)
     l = l_a + l_b if bug == "l kept" else l_a * a + l_b * b
     o = o_a + o_b if bug == "o kept" else o_a * a[:, None] + o_b * b[:, None]
     if bug == "divided":
@@ -102,6 +110,7 @@ WRONG = variants(
         "if l is rescaled and o is not": "o kept",
         "if l and o are added as they are: each is measured from its own maximum": "added",
         "if the factors are upside down: they are e^(m_a − m) and e^(m_b − m), at most 1": "inverse",
+        "if l is made of L = m + ln l: where scores are large, L has no digits left for it": "by L",
         "if the result is divided by l: o is asked for undivided": "divided",
         "if a query without any key is forgotten: −∞ − (−∞) is NaN": "both empty",
         "if a finite number stands for −∞, as with clamp(min=…): real scores may lie below it": "finite",

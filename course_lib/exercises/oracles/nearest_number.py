@@ -2,6 +2,7 @@
 
 import math
 import random
+import struct
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -66,15 +67,17 @@ def _nearest(x, mantissa, lowest, bug):
     if bug == "double":
         first = math.ldexp(1.0, power - mantissa)
         x = round(x / first) * first
-    power = power if bug == "endless" else max(power, lowest)
-    step = math.ldexp(1.0, power - mantissa + (bug == "frexp"))
+    if bug == "float32":
+        x = struct.unpack("f", struct.pack("f", min(x, 3e38)))[0]
+    power = power if bug == "endless" else max(power, lowest + {"below late": -1, "below early": 1}.get(bug, 0))
+    step = math.ldexp(1.0, power - mantissa + {"frexp": 1, "leading 1": 1, "one bit more": -1}.get(bug, 0))
     if bug == "frexp" and x < 2.0**lowest:
         step /= 2
     if bug == "flushed" and x < 2.0**lowest:
         return 0.0
     if bug == "scaled up":
         return round(x * 2.0 ** (mantissa - power)) / 2.0 ** (mantissa - power)
-    ways = {"cut": math.floor, "ties up": lambda y: math.floor(y) + (y % 1 >= 0.5)}
+    ways = {"cut": math.floor, "up": math.ceil, "ties up": lambda y: math.floor(y) + (y % 1 >= 0.5)}
     return ways.get(bug, round)(x / step) * step
 
 
@@ -82,6 +85,12 @@ WRONG = variants(
     _nearest,
     {
         "if bits are cut off instead of rounded": "cut",
+        "if x always goes up to the next number": "up",
+        "if the leading 1 is counted among the mantissa bits: they come behind it": "leading 1",
+        "if there is a bit too many: the step is 2^(e − mantissa)": "one bit more",
+        "if the steps shrink once more below the smallest normal number": "below late",
+        "if the steps stop shrinking one power of two above the smallest normal number": "below early",
+        "if x becomes a number of fp32 on the way, as in torch.tensor(x): a float has 52 bits": "float32",
         "if ties always go up: 257 then becomes 258 in bf16": "ties up",
         "if the steps go on shrinking below the smallest normal number: the exponent ends there": "endless",
         "if everything below the smallest normal number becomes 0: there are numbers down there, too": "flushed",

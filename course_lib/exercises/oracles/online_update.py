@@ -45,6 +45,9 @@ def _update(m, l, x, bug):
     elif bug == "inverse, first block apart":
         factor = math.exp(new - m) if l else 0.0
     origin = {"no maximum": 0.0, "old maximum": m, "own maximum": float(x.max())}.get(bug, new)
+    if bug == "by L":
+        L = torch.logsumexp(torch.cat([torch.tensor([m + math.log(l) if l else -math.inf]), x]).double(), 0)
+        return new, float(torch.exp(L - new))
     added = float(torch.exp(x - origin).sum())
     return new, added if bug == "old sum dropped" else l * factor + added
 
@@ -61,6 +64,7 @@ WRONG = variants(
         "if the maximum is that of the block alone: it may fall": "block maximum",
         "if the new scores are measured from their own maximum, and m is the larger one": "own maximum",
         "if the new scores are measured from the old m: exp(x − m) is infinite in the first block": "old maximum",
+        "if ℓ is made of L = m + ln ℓ: where scores are large, L has no digits left for it": "by L",
         "if the old ℓ is dropped: each block is then normalised by its own sum": "old sum dropped",
     },
 )

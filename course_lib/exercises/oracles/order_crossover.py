@@ -54,6 +54,7 @@ def _first(N, d, block_m, e, bug):
     """The search by bytes of one row; ``bug`` changes some of what is counted, or of how it is searched."""
     ways: dict[str, Any] = {"o_bytes": 4, "o_ways": 2, "vectors": 4, "lse": 4, "equal": False}
     ways |= {"up_m": math.ceil, "up_n": math.ceil, "tried": lambda N: range(1, N + 1)} | bug
+    e = ways.get("e", e)
     v2 = 2 * d * e + 2 * ways["up_m"](N / block_m) * d * e + ways["lse"]
     one_pass = d * e + ways["o_ways"] * d * (ways["o_bytes"] or e) + 4 * ways["vectors"]
     for block_n in ways["tried"](N):
@@ -69,6 +70,9 @@ WRONG = variants(
         "if V1's O is counted with e bytes: it is kept in fp32": {"o_bytes": None},
         "if V1's O is counted one way: it is read and written for each block of keys": {"o_ways": 1},
         "if ℓ and m are forgotten in V1": {"vectors": 0},
+        "if one of ℓ and m is forgotten in V1": {"vectors": 2},
+        "if all has 2 bytes an element: e may be 4": {"e": 2},
+        "with N // block in V1: the last, shorter block of keys takes a whole pass, too": {"up_n": math.floor},
         "if V2's L is forgotten": {"lse": 0},
         "if equal counts pass for fewer": {"equal": True},
         "with N / block in place of ⌈N / block⌉: a part of a block takes a whole pass": {"up_m": float, "up_n": float},

@@ -100,8 +100,10 @@ def _packed(memory, Q, K, V, O, G, block_m, block_n, bug):
                     m_new = (s.max() if bug == "one for all rows" else s.amax(dim=1)).expand(len(q))
                     if bug != "block maximum":
                         m_new = torch.maximum(m, m_new)
+                    if bug == "by L":
+                        m_new = torch.logaddexp(m, s.logsumexp(dim=1))
                     p, factor = torch.exp(s - m_new[:, None]), torch.exp(m - m_new)
-                    l, m = l * factor + p.sum(dim=1), m_new
+                    l, m = torch.ones(len(q)) if bug == "by L" else l * factor + p.sum(dim=1), m_new
                     o = (o if bug == "o kept" else o * factor[:, None]) + p @ v
                     if bug == "stored inside":
                         memory.store(O[part], o / l[:, None])
@@ -172,6 +174,7 @@ WRONG = {
             "if numbers are used that are not in the SRAM, of .data, say, or of a scope that has ended: they are NaN": "after the scope",
             "if Q, K and V are read by .data, which goes around the memory: read with memory.load": "data",
             "if o, l and m are not started anew for each block of queries": "not reset",
+            "if one number, L = m + ln ℓ, stands for m and ℓ: where scores are large, it has no digits left for ℓ": "by L",
             "if all rows have one maximum: in a row whose scores lie far below it all weights vanish": "one for all rows",
             "if the maximum is that of the block of keys alone: when a large score has passed, the correction overflows": "block maximum",
             "if m starts at 0 instead of −∞, or no maximum is taken: all scores far below 0 then vanish": "m from 0",

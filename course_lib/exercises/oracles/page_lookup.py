@@ -75,7 +75,7 @@ def _look(table, lengths, page, sequence, token, bug):
         slot, row = row, slot
     size = 16 if bug == "16" else page
     slot, row = (token // 16, token % 16) if bug == "16" else (slot, row)
-    last = slot.clamp(max=table.shape[1] - 1)
+    last = slot if bug in ("unguarded", "unguarded, all there") else slot.clamp(max=table.shape[1] - 1)
     number = slot if bug == "no table" else table[0, last] if bug == "first sequence" else table[sequence, last]
     found = number + row if bug == "page not times its size" else number * size + row
     there = {
@@ -84,7 +84,7 @@ def _look(table, lengths, page, sequence, token, bug):
         "page 0 is none": (token < lengths[sequence]) & (number > 0),
         "length of the first": token < lengths[0],
     }.get(bug, token < lengths[sequence])
-    return found if bug == "all there" else torch.where(there, found, -1)
+    return found if bug in ("all there", "unguarded, all there") else torch.where(there, found, -1)
 
 
 WRONG = variants(
@@ -99,6 +99,8 @@ WRONG = variants(
         "if the token at the length itself is found: the last one is length − 1": "one too many",
         "if page 0 is taken for none: −1 is none": "page 0 is none",
         "if the first sequence's length serves all": "length of the first",
+        "if a slot beyond the table is looked up: the look-up has to stay inside, whatever is chosen after it": "unguarded",
+        "if table[sequence, slot] is all: a token may lie beyond the table, or behind the sequence's last": "unguarded, all there",
         "if nothing is −1: the sequence may not have that token": "all there",
     },
 )

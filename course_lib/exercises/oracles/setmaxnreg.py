@@ -36,6 +36,9 @@ def expected(consumers: int, producer: int) -> int:
 
 def _setmaxnreg(consumers, producer, bug):
     start = 512 // (consumers + 1) // (1 if bug == "start" else 8) * (1 if bug == "start" else 8)
+    if bug == "without the producer":
+        start = 512 // consumers // 8 * 8
+        return min(256, (start * consumers - producer) // consumers // 8 * 8)
     owned = 512 if bug == "all" else start * (consumers + 1)
     share = (owned - (0 if bug == "producer" else producer)) // (consumers + (bug == "all warpgroups"))
     if bug == "gift":
@@ -53,6 +56,8 @@ WRONG = variants(
         "if the share is rounded up to a multiple of 8: the consumers request more than there is and wait forever": "up",
         "without the limit of 256": "limit",
         "if the limit is 255, rounded down to 248: setmaxnreg takes up to 256": "255",
+        "if each consumer gets all that the producer gives away: they share it": "gift",
+        "if the producer's warpgroup is not counted at the start: all share the registers then": "without the producer",
         "if what the producer keeps is not taken away": "producer",
         "if the rest is divided among all warpgroups: the producer has its part already": "all warpgroups",
     },

@@ -37,11 +37,13 @@ def _softcap(x, cap, dy, bug):
         "c stays": cap * (1 - t * t),
         "no square": 1 - t,
         "of y": 1 - (cap * t) ** 2,
+        "1 / c stays": (1 - t * t) / cap,
+        "plus": 1 + t * t,
         "slope of x": 1 - torch.tanh(x) ** 2,
     }.get(bug, 1 - t * t)
     if bug == "clamp":
         return x.clamp(-cap, cap), dy * (x.abs() < cap)
-    return cap * t, slope if bug == "no dy" else dy * slope
+    return t if bug == "tanh alone" else cap * t, slope if bug == "no dy" else dy * slope
 
 
 WRONG = variants(
@@ -50,6 +52,9 @@ WRONG = variants(
         "if the slope is 1 − y²: y is c times the tanh that has to be squared": "of y",
         "if the slope is 1 − tanh²(x): x has to be divided by c there, too": "slope of x",
         "if the chain rule stops half-way: the 1 / c of x / c is missing, and c stays in the slope": "c stays",
+        "if the slope is divided by c: the c outside and the 1 / c inside cancel": "1 / c stays",
+        "if the slope is 1 + tanh²: it is 1 − tanh²": "plus",
+        "if y is the tanh alone: c stands outside": "tanh alone",
         "if the slope is 1 − tanh without the square: below 0 it is more than 1": "no square",
         "if dx is the slope alone: it has to be multiplied by dy": "no dy",
         "with a clamp: it is straight up to c, and its slope jumps from 1 to 0": "clamp",

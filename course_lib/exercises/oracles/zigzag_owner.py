@@ -46,7 +46,7 @@ def _owner(token, ranks, length, bug):
         return divmod(token, 2 * size)
     if bug == "striped":
         return token % ranks, token // ranks
-    early = piece < ranks
+    early = piece <= ranks if bug == "middle" else piece < ranks
     rank = (
         piece if early else {"second half": piece - ranks, "one off": 2 * ranks - piece}.get(bug, 2 * ranks - 1 - piece)
     )
@@ -72,6 +72,7 @@ WRONG = variants(
         "if tokens are dealt out one by one: that is striped order": "striped",
         "if the late pieces go to ranks 0 to P − 1 again: they go back, P − 1 to 0": "second half",
         "if the late piece is 2P − r: pieces are counted from 0, so it is 2P − 1 − r": "one off",
+        "if piece P counts as an early one: pieces are counted from 0, so it is the first late one": "middle",
         "if place and rank change places": "swapped",
         "if place and rank change places for an early piece": "early swapped",
         "if the piece is the place, too, for an early piece": "twice the piece",
