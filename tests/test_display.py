@@ -1,5 +1,7 @@
 """Code on a page: sources, excerpts and differences."""
 
+import inspect
+
 import pytest
 
 from course_lib.kernels.lite import _lite_kernel
@@ -15,6 +17,8 @@ def test_the_lite_and_online_kernels_differ_in_the_online_lines_only() -> None:
     assert source(_lite_kernel).data.startswith(
         "`course_lib/kernels/lite.py`\n\n```python\n@triton.jit\ndef _lite_kernel("
     )
+    assert "fmt: skip" in inspect.getsource(_lite_kernel.fn)
+    assert "fmt: skip" not in source(_lite_kernel).data
     with pytest.raises(TypeError, match="got a int; pass a function"):
         source(3)  # type: ignore[arg-type]
     for show in (source, lambda thing: difference(thing, _lite_kernel)):

@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from IPython.display import Markdown
 from course_lib import checks
 
 _ROOT = Path(__file__).resolve().parents[2]
+_FORMATTER = re.compile("  # fmt: skip$", re.MULTILINE)  # says nothing to a reader
 
 
 def source(thing: Callable[..., Any]) -> Markdown:
@@ -73,6 +75,7 @@ def excerpt(path: Path, first: str, last: str, new: Sequence[str] = ()) -> Markd
 
 def _listing(path: Path, language: str, code: str, new: Sequence[str]) -> Markdown:
     where = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
+    code = _FORMATTER.sub("", code)
     for i, word in enumerate(checks.several("new", new, least=0)):
         if checks.text(f"new[{i}]", word) not in code:
             raise ValueError(f"new[{i}] is {word!r}, which the listing does not hold; pass words that stand in it")
