@@ -51,7 +51,8 @@ def _parts_differ(found: Any, right: Sequence[Any], tolerance: float, parts: Seq
         return f"{what} came back; return a tuple of {len(right)}: {', '.join(parts) or 'see above'}"
     for i, (one, other) in enumerate(zip(found, right)):
         if words := _differs(one, other, tolerance):
-            return f"{parts[i] if i < len(parts) else f'part {i + 1}'}: {words}"
+            name = parts[i] if i < len(parts) else f"item {i + 1} of {len(right)}"
+            return f"{name}: {words}"
     return ""
 
 

@@ -6,6 +6,7 @@ It is made from the oracles, or, in a copy for students, which has none, read fr
 import functools
 import json
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from course_lib.exercises import values
 from course_lib.exercises.base import Case, Exercise
 from course_lib.exercises.forked_process import LIMIT, Failure, Outcome, outcomes
 
+NEAR = 8  # numbers beside a tensor
 FOLDER = Path(__file__).with_name("cases")
 _known: dict[str, "Material"] = {}
 _tried: dict[str, dict[str, Any]] = {}  # what became of known-wrong answers: running them all takes seconds
@@ -120,6 +122,13 @@ def _gist(outcome: Outcome) -> Outcome:
 
 
 def gist(failure: Failure) -> str:
-    """What two failures of one cause have in common: all words, but of an access beside the tensors only whether it read or wrote."""
+    """What two failures of one cause have in common: all words, but of an access beside the tensors only whether it read or wrote.
+
+    Right beside a tensor it is also which one: further off that depends on where the others lie.
+    """
     kind, _, rest = failure.words.partition(":")
-    return f"{kind}: {' '.join(rest.split()[:3])}" if kind == "OutOfRangeError" else failure.words
+    if kind != "OutOfRangeError" or " element " not in rest:  # another failure, or one of which this has been taken
+        return failure.words
+    at = re.search(r"element (-?\d+) of (\w+), which has (\d+)", rest)
+    beside = at and (-NEAR <= int(at[1]) < 0 or 0 <= int(at[1]) - int(at[3]) < NEAR)
+    return f"{kind}: {' '.join(rest.split()[:3])}{f' of {at[2]}' if at and beside else ''}"

@@ -26,6 +26,12 @@ class Barrier:
         """Whether a wait for a phase, 0 or 1, returns; of a fresh barrier phase 1 counts as complete."""
         return self.completed % 2 != phase
 
+    def lacks(self) -> str:
+        """In words what its phase is not complete without."""
+        bytes_ = f"{self.bytes} bytes are missing" if self.bytes > 0 else f"{-self.bytes} bytes too many have landed"
+        arrivals = f"which lacks {self.missing} arrival{'s' * (self.missing != 1)}"
+        return ", and ".join([arrivals] * (self.missing > 0) + [f"where {bytes_}"] * (self.bytes != 0))
+
     def change(self, arrivals: int = 0, expected: int = 0) -> None:
         """Count arrivals, and bytes that are promised, or, negative, that have landed."""
         self.missing, self.bytes = self.missing - arrivals, self.bytes + expected
@@ -86,8 +92,11 @@ class Warps(Turns):
 
     def stuck(self, waiting: Sequence[tuple[int, Any]]) -> str:
         """In words who waits for what."""
-        words = [f"{self.name(who)} waits for phase {ask[3]} of {ask[1]}[{ask[2]}]" for who, ask in waiting]
-        return f"deadlock: {', '.join(words)}"
+        words = [
+            f"{self.name(who)} waits for phase {ask[3]} of {ask[1]}[{ask[2]}], {self._barriers[ask[1]][ask[2]].lacks()}"
+            for who, ask in waiting
+        ]
+        return f"deadlock: {'; '.join(words)}"
 
     def unit(self) -> Generator[Any, Any, None]:
         """The TMA unit."""

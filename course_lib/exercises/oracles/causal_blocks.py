@@ -95,7 +95,7 @@ WRONG = variants(
     {
         "if a query does not see the key at its own place (j < i + n_k − n_q)": "own key hidden",
         "if a query sees one key beyond its own place": "one key more",
-        "if a block is skipped though its last query just sees its first key: > decides, not >=": "skip one early",
+        "if a block is skipped though its last query, q_start + block_m − 1, just sees its first key: > decides, not >=": "skip one early",
         "if the mask is aligned at the start (j <= i): the first query and the first key stand side by side": "at the start",
         "if the offset may not fall below 0: with more queries than keys, the first queries see none": "never below 0",
         "if keys beyond n_k count: a ragged block looks cut although all its keys are seen": "tail counted",

@@ -131,7 +131,7 @@ def _split(
         )
         for _ in range((G if BUG == "not packed" else 1) - 1):
             v = tl.load(v_ptr + at, mask=keys[:, None] < limit, other=0.0)
-        x = tl.dot(q, tl.trans(k), input_precision="ieee")
+        x = tl.dot(q, k if BUG == "K as it lies" else tl.trans(k), input_precision="ieee")
         if BUG != "no scale":
             x = x * scale
         if BUG != "scores not masked":
@@ -166,6 +166,8 @@ def _split(
     if BUG == "not divided":
         l = tl.full([G], 1.0, tl.float32)
     out = (b * S + s) * heads_k * G + heads if BUG == "B first" else s * B * heads_k * G + rows
+    if BUG == "one place":
+        out = rows
     tl.store(o_ptr + out[:, None] * D + cols[None, :], acc / l[:, None])
     tl.store(L_ptr + out, lse)
 
@@ -175,7 +177,7 @@ WRONG = variants(
     {
         "if only the scores are masked and V is not: behind the last token it holds NaN, and 0 · NaN is NaN": "V not masked",
         "if K and V are masked and the scores are not: a key of zeros has the score 0, and a weight": "scores not masked",
-        "if the last page counts as full: behind its last token it holds NaN": "full pages",
+        "if the last page counts as full, or has a key too many: behind its last token it holds NaN": "full pages",
         "if a last page that is not full is left out": "whole pages",
         "if the splits are cut from the table's slots: only pages in use hold keys": "room",
         "if pages // S is rounded down: the last pages belong to no split": "floor",
@@ -192,6 +194,8 @@ WRONG = variants(
         "if all sequences read the first one's table": "first table",
         "if all sequences have the first one's length": "first length",
         "if the scores are not multiplied by scale": "no scale",
+        "if K is not transposed: with square pages the shapes fit all the same": "K as it lies",
+        "if all splits store to the same place: split s comes behind s · B · H rows": "one place",
         "if acc and l are not rescaled when m grows": "not rescaled",
         "if acc is not rescaled when m grows: l is, and so acc / l is no average": "acc not rescaled",
         "if l is not rescaled when m grows": "l not rescaled",

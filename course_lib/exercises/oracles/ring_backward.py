@@ -48,6 +48,8 @@ def _backward(rank, ranks, q, k, v, o, L, do, bug):
         ds = dp - taken if bug == "no P" else p * (taken - dp if bug == "sign" else dp - taken)
         part = ds @ k.float() / (1 if bug == "scale of dq" else root)
         dq = part if bug == "last" else dq + part
+        if bug == "replaced":
+            dk, dv = torch.zeros_like(dk), torch.zeros_like(dv)
         dk = (dk.float() + ds.mT @ q / (1 if bug == "scale" else root)).to(kept)
         dv = (dv.float() + (ds if bug == "ds for p" else p).mT @ do).to(kept)
         if bug == "short" and step == ranks - 1:
@@ -89,6 +91,7 @@ WRONG = variants(
         "if each block's weights are divided by that block's own sum: L is that of all keys": "local L",
         "if the ring stops one hop short: dK and dV end with the rank before their own": "short",
         "if dK and dV are rounded to bf16 at each rank: they are sums of many parts": "sums",
+        "if a rank's part replaces the dK and dV that came: it adds to them": "replaced",
         "if D is left out of dS": "no D",
         "if dQ is that of the last block: all blocks add to it": "last",
         "if dK and dV stay while their keys travel: they collect what belongs to other keys": "stay",

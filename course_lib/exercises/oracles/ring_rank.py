@@ -57,6 +57,10 @@ def _ring(rank, ranks, q, k, v, attend, bug):
                 o = o + part
             elif bug == "undivided":
                 o = o * L.exp()[..., None] + part * part_L.exp()[..., None]
+            elif bug == "o kept":
+                o = o + part * other
+            elif bug == "part as it is":
+                o = o * one + part
             elif bug == "swapped":
                 o = o * other + part * one
             else:
@@ -98,6 +102,8 @@ WRONG = variants(
         "if results are added: each is an average, and counts by its share, e^(L − the L of both)": "plain sum",
         "if the results are weighted by e^L, and the sum is not divided by the weights'": "undivided",
         "if the two shares change places": "swapped",
+        "if o so far keeps its whole weight: its share shrinks, too": "o kept",
+        "if a block's o is added with its whole weight: it has a share": "part as it is",
         "if a rank attends to its own keys alone": "own keys",
         "if the keys of rank 0 are left out: the last step that a rank sees is that of its own number": "not rank 0",
     },

@@ -43,8 +43,10 @@ def _setmaxnreg(consumers, producer, bug):
     share = (owned - (0 if bug == "producer" else producer)) // (consumers + (bug == "all warpgroups"))
     if bug == "gift":
         share = start + (start - producer)
+    if bug == "its own start":
+        share = (consumers * start - producer) // consumers
     whole = {"share": share, "up": -(-share // 8) * 8}.get(bug, share // 8 * 8)
-    return whole if bug == "limit" else min(248 if bug == "255" else 256, whole)
+    return whole if bug == "limit" else min({"255": 248, "255 itself": 255}.get(bug, 256), whole)
 
 
 WRONG = variants(
@@ -58,6 +60,8 @@ WRONG = variants(
         "if the limit is 255, rounded down to 248: setmaxnreg takes up to 256": "255",
         "if each consumer gets all that the producer gives away: they share it": "gift",
         "if the producer's warpgroup is not counted at the start: all share the registers then": "without the producer",
+        "if the limit is 255: setmaxnreg takes multiples of 8, up to 256": "255 itself",
+        "if the registers that the producer started with are not shared out": "its own start",
         "if what the producer keeps is not taken away": "producer",
         "if the rest is divided among all warpgroups: the producer has its part already": "all warpgroups",
     },

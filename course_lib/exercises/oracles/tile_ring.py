@@ -50,7 +50,8 @@ def _ring(role, jobs, buffers, bug):
                     yield "wait", "full" if bug == "full" else "empty", b, phase if bug == "same phase" else 1 - phase
                 if bug != "no expect":
                     yield "expect", "full", b, 4096 if bug == "half" else 8192
-                yield "copy", job, tile, b
+                if bug != "no copy":
+                    yield "copy", job, tile, b
                 if bug == "drains" and tile == tiles - 1:
                     yield "wait", "empty", b, phase
                 if bug == "waits itself":
@@ -77,11 +78,12 @@ WRONG = variants(
     _ring,
     {
         "if the count of tiles starts again with each job: the barriers' phases go on": "starts again",
-        "if the producer never waits for empty: it overwrites what nobody has read": "never waits",
+        "if the producer never waits for empty, or for a phase that is over: it overwrites what nobody has read": "never waits",
         "if the producer waits for the phase of empty that has the parity of full's: in round 0 nobody has arrived there": "same phase",
-        "if a consumer does not wait for full, or for the phase before its round's: the copy is still on its way": "reads at once",
+        "if a consumer does not wait for full, or full does not wait for bytes: the copy is still on its way": "reads at once",
         "if a consumer always waits for phase 0: in round 1 that phase is long complete": "phase 0",
         "if nothing is expected: without its arrival full is never complete": "no expect",
+        "if a tile is expected and not copied, or the bytes of two are expected": "no copy",
         "if too few bytes are expected: full is complete when half of the tile has landed": "half",
         "if no fence stands between the loads and the arrival: TMA's next write may overtake them": "no fence",
         "if the fence comes after the arrival: by then the producer may have issued the next copy": "fence last",

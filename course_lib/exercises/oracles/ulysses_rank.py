@@ -47,9 +47,9 @@ def _ulysses(rank, ranks, q, k, v, attend, bug):
     )
     mine: list[torch.Tensor] = []
     for x in (q, repeat(k), repeat(v)):
-        shares = list(x.chunk(ranks, dim=0))
+        shares = list(x.chunk(ranks, dim=1 if bug == "cut along tokens" else 0))
         got = yield ("exchange", shares[::-1] if bug == "reversed" else shares)
-        whole = torch.cat(got, dim=1)
+        whole = torch.cat(got, dim=0 if bug in ("along the heads", "cut along tokens") else 1)
         if bug == "reshaped":
             whole = torch.cat(got, dim=0).reshape(whole.shape)
         mine.append(x[: len(shares[0])] if bug == "keys stay" and mine else whole)
@@ -67,7 +67,7 @@ def _ulysses(rank, ranks, q, k, v, attend, bug):
     got = yield ("exchange", shares)
     if bug == "back reshaped":
         return torch.cat(got, dim=1).reshape(q.shape)
-    return torch.cat(got, dim=0)
+    return torch.cat(got, dim=1 if bug == "back along tokens" else 0)
 
 
 def _everything(rank, ranks, q, k, v, attend):
@@ -104,6 +104,9 @@ WRONG = variants(
         "if a rank keeps only its rows of its own heads: the other heads' rows are with the other ranks": "own rows",
         "if parts are put together along the heads and reshaped: cat along the tokens": "reshaped",
         "if o comes back along the tokens and is reshaped: cat along the heads": "back reshaped",
+        "if parts are put together along the heads: they are other tokens of the same heads": "along the heads",
+        "if the first exchange cuts the tokens: it deals out heads": "cut along tokens",
+        "if o is put together along the tokens: the parts are other heads of the same tokens": "back along tokens",
         "if KV heads are repeated all together, 0 1 0 1: consecutive heads of q share one, 0 0 1 1": "tiled",
         "if all heads share the first KV head": "first head",
         "if only Q is exchanged: its heads need the keys of all tokens": "keys stay",
