@@ -21,7 +21,8 @@ from course_lib.widgets.clickable import Clickable, styles
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
+FLAGS += ["--disable-component-update", "--disable-sync", "--disable-gpu-compositing", "--disable-software-rasterizer"]
+PROJECTOR: dict[str, Any] = {"offline": True, "viewport": {"width": slides.WIDTH, "height": slides.HEIGHT}}
 
 
 _open: list[Any] = []  # the engine and its Chromium, while one browser test follows another
@@ -155,21 +156,27 @@ def errors_shown(page) -> int:
     return page.locator(f'{OPEN} [data-mime-type="application/vnd.jupyter.error"]').count()
 
 
+def offline_page(context, complaints: list[str]) -> Any:
+    """A new page, whose errors, words on the console and requests are noted."""
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    # The book's theme says in the log what it does.
+    page.on("console", lambda m: m.text.startswith("[PST]: ") or complaints.append(f"console: {m.text}"))
+    page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+    page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
+    return page
+
+
 @pytest.fixture
 def open_file(browser) -> Iterator[Callable]:
     """Open a page from a file on a projector with the network cut; console errors and requests fail the test."""
-    context = browser.new_context(offline=True, viewport={"width": slides.WIDTH, "height": slides.HEIGHT})
+    context = browser.new_context(**PROJECTOR)
     complaints: list[str] = []
 
     def opened(path: Path, text: str | None = None):
         if text is not None:
             path.write_text(text, encoding="utf-8")
-        page = context.new_page()
-        page.set_default_timeout(10_000)
-        # The book's theme says in the log what it does.
-        page.on("console", lambda m: m.text.startswith("[PST]: ") or complaints.append(f"console: {m.text}"))
-        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-        page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
+        page = offline_page(context, complaints)
         page.goto(path.as_uri())
         return page
 
