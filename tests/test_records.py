@@ -105,7 +105,9 @@ def test_the_recording_of_decoding_runs_in_small() -> None:
 
 
 @pytest.mark.kernel
-def test_the_recording_of_splits_runs_in_small() -> None:
+def test_the_recording_of_splits_runs_in_small(monkeypatch) -> None:
+    monkeypatch.setattr(decoding, "HEADS", 8)
+    monkeypatch.setattr(decoding, "HEADS_K", 2)
     rows = data.check_rows(decoding.decoding_splits(small=True))
     ours, pages = "decode()", "decode(), pages of 16"
     assert [(row["algorithm"], row["batch"], row["longest"]) for row in rows] == [
