@@ -52,6 +52,8 @@ def test_listings_mark_the_lines_that_are_new() -> None:
         assert sum(line.startswith("+ ") for line in lines) == new
     assert "launch(tma_kernel" in kernel_pieces.copy_launch().data
     assert pieces.tma_kernel.fn.__name__ in kernel_pieces.copy_code().data
+    assert "barriers(BUFFERS, READERS)" in kernel_pieces.ring_making().data
+    assert "gl.warp_specialize(" in kernel_pieces.ring_start().data
 
 
 @pytest.mark.kernel

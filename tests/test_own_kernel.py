@@ -71,11 +71,11 @@ def test_what_a_cache_of_the_students_refuses() -> None:
 def test_ours_serves_where_nothing_was_passed_and_says_why() -> None:
     own = own_kernel.own_attention()
     assert not own.yours
-    assert own.words.endswith("window_kernel (lecture 05) would serve, but it has not passed its check yet")
+    assert own.words.endswith("window_kernel is lecture 05's: it comes in once it has passed its check")
     q, k, v = heads(20)
     torch.testing.assert_close(own.attend(q, k, v), plain_attention(q, k, v, True), atol=1e-5, rtol=1e-5)
     progress_file.save("window_kernel", "passed")
-    assert own_kernel.own_attention().words.endswith("its code was not kept: run its check again")
+    assert own_kernel.own_attention().words.endswith("run its check again, as its code was not kept")
     progress_file.save("window_kernel", "passed", "import nothing_there\n\ndef helper(): ...")
     assert not own_kernel.own_attention().yours
 

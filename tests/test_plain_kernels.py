@@ -18,6 +18,19 @@ BORROWED = [
     "import numpy as other",
     "from triton.language import core as other",
     "from triton.language.core import builtins as other",
+    "from triton.language.extra import modules as other",
+    "from triton.language.math import wraps as other",
+]
+STRANGE = [
+    "x = tl.extra.modules",
+    "tl.math.wraps(x_ptr)(x_ptr)",
+    "triton.compile(x_ptr)",
+    "x = isinstance(1, tl.tensor)",
+    "x = [1]",
+    "x = (1,) == [1]",
+    "x = print() is None",
+    "tl.store(x_ptr, sum([i for i in range(3)]))",
+    "other([1])",
 ]
 OWN = [
     "import triton.language as tl",
@@ -32,6 +45,16 @@ OWN = [
 def kept(line: str) -> bool:
     text, _ = plain_kernels.plain(f"{line}\n@triton.jit\ndef kernel(x_ptr):\n    tl.store(x_ptr, other)\n")
     return "def kernel" in text
+
+
+@pytest.mark.parametrize("line", STRANGE)
+def test_a_kernel_reaches_no_module_and_cannot_tell_the_interpreter_from_the_compiler(line) -> None:
+    assert "def kernel" not in plain_kernels.plain(f"@triton.jit\ndef kernel(x_ptr):\n    {line}\n")[0]
+
+
+def test_lists_and_prints_stay_where_the_compiler_takes_them() -> None:
+    lines = "    x = tl.zeros([16, 16], dtype=tl.float32)\n    print('x', x)\n    y = x.reshape([256])\n"
+    assert plain_kernels.plain(f"@triton.jit\ndef kernel(x_ptr):\n{lines}")[1] == ""
 
 
 @pytest.mark.parametrize("line", BORROWED)

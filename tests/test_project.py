@@ -94,7 +94,9 @@ def test_the_readme_names_each_lecture_and_the_map_shows_it() -> None:
             f"| [{about['number']}](notebooks/{path.name}) | {about['title']} | {about['minutes']} · {about['study']} |"
         )
         assert row in readme, f"README.md, The lectures: add the row {row} … |, with the lecture's question"
-        assert about["title"] in picture, f"{about['title']}: run `make picture`"
+        assert f">{about['title']}<" in picture, f"{about['title']}: run `make picture`"
+    shown = re.findall(r">(\d+) min<", picture)
+    assert shown == [str(notebooks.about(path)["study"]) for path in notebooks.lectures()], "run `make picture`"
 
 
 def test_imports_run_downwards_only_and_the_picture_shows_each_room(monkeypatch) -> None:

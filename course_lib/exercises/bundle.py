@@ -22,6 +22,7 @@ LEFT_OUT = (
 )
 KEPT = "course_lib/exercises/solutions/__init__.py"
 ORACLES, CASES = "course_lib/exercises/oracles/", "course_lib/exercises/cases/"  # what the oracles know stays as data
+NOT_OF_IT = ("node_modules", "cases", "__pycache__")  # bytecode keeps what is taken out of a module
 _FOR_TEACHERS = re.compile(r"<!-- for teachers.*?<!-- /for teachers -->\n", re.DOTALL)  # in the README
 
 
@@ -58,7 +59,7 @@ def write_library(folder: Path) -> None:
     def left_out(place: str, names: list[str]) -> set[str]:
         inside = Path(place).relative_to(ROOT).as_posix() + "/"
         closed = inside in (ORACLES, "course_lib/exercises/solutions/")
-        return {name for name in names if name in ("node_modules", "cases") or (closed and name != "__init__.py")}
+        return {name for name in names if name in NOT_OF_IT or (closed and name != "__init__.py")}
 
     shutil.copytree(ROOT / "course_lib", folder / "course_lib", ignore=left_out)
     shutil.copytree(ROOT / "data", folder / "data")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 LARGEST = 32 << 20  # bytes of a notebook
+PARTS = 1_000_000  # of it, each of which takes a hundred times the memory that it takes in the file
 CHECKPOINTS = ".ipynb_checkpoints"
 
 
@@ -97,6 +98,10 @@ def _text(folder: Path, name: str) -> str:
         data = file.read(LARGEST + 1) if about.st_size <= LARGEST else b" " * (LARGEST + 1)
         if len(data) > LARGEST:
             raise NotebookError(f"larger than {LARGEST >> 20} MB: clear its outputs and hand it in again")
+        if data.count(b"{") + data.count(b"[") > PARTS:
+            raise NotebookError(
+                "not a notebook that anybody wrote: it has too many parts; clear its outputs and hand it in again"
+            )
         return data.decode("utf-8-sig")
 
 

@@ -217,6 +217,12 @@ def talked(path: Path) -> list[str]:
     return [*found, "the same text with a cache as without, in float64", f"it says: {' '.join(talk.split())}"]
 
 
+def letter_loss(train: torch.Tensor, unread: torch.Tensor, letters: int) -> float:
+    """Nats per character of ``unread`` for who knows only how frequent each letter is in ``train``; each counts once more."""
+    counts = torch.bincount(train, minlength=letters).double() + 1
+    return float(-(counts / counts.sum())[unread].log().mean())
+
+
 def bigram_loss(train: torch.Tensor, unread: torch.Tensor, letters: int) -> float:
     """Nats per character of ``unread`` for who knows only how often each letter follows each in ``train``; each pair counts once more."""
     pairs = torch.bincount(train[:-1] * letters + train[1:], minlength=letters**2).view(letters, letters).double() + 1

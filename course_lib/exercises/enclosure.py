@@ -9,7 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-ACCOUNTS = range(61_500, 64_000, 1000)  # the first of a thousand numbers that are nobody's
+EACH = 250  # numbers of accounts for a grading
+ACCOUNTS = range(61_500, 64_000, EACH)  # the first of those that are nobody's
+LOCKS = Path("/run")  # which root alone writes to
 LIBRARY = "/library"  # in namespaces
 SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/opt", "/etc/ld.so.cache", "/etc/ld.so.conf",
@@ -71,18 +73,34 @@ def bubblewrap(sees: Sequence[str], library: str, root: bool) -> list[str]:
     return [*parts, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
 
 
-def free_account() -> int:
-    """The first of a thousand numbers that no account and no process has."""
-    import pwd  # Windows has none
+def free_account() -> tuple[int, int]:
+    """The first of EACH numbers that no account, no process and no other grading has, and a descriptor: while that is open, and as long
+    as this process lives, no other grading takes them. For root.
+    """
+    import fcntl  # Windows has neither
+    import pwd
 
-    taken = {entry.pw_uid for entry in pwd.getpwall()}
+    accounts = {entry.pw_uid for entry in pwd.getpwall()}
+    for first in ACCOUNTS:
+        lock = os.open(LOCKS / f"course-accounts-{first}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        numbers = set(range(first, first + EACH))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not numbers & (accounts | _owners()):
+                return first, lock
+        except BlockingIOError:
+            pass
+        os.close(lock)
+    raise SandboxError("all numbers of accounts are taken")
+
+
+def _owners() -> set[int]:
+    """The accounts that processes run under."""
+    found = set()
     for process in os.listdir("/proc"):
         with contextlib.suppress(OSError):
-            taken.add(os.stat(f"/proc/{process}").st_uid)
-    for first in ACCOUNTS:
-        if not taken & set(range(first, first + 1001)):
-            return first
-    raise SandboxError("all numbers of accounts are taken")
+            found.add(os.stat(f"/proc/{process}").st_uid)
+    return found
 
 
 def check_open(account: int) -> None:

@@ -43,8 +43,10 @@ def cell(value: Any) -> Any:
 def overview(grades: Sequence[Grade]) -> Table:
     """A row for each notebook: how many exercises passed, failed, were not attempted; and what could not be graded."""
     rows = []
-    for name in dict.fromkeys(g.notebook for g in grades):
-        mine = [g for g in grades if g.notebook == name]
+    by_notebook: dict[str, list[Grade]] = {}
+    for g in grades:
+        by_notebook.setdefault(g.notebook, []).append(g)
+    for name, mine in by_notebook.items():
         counts = [sum(g.status == status for g in mine) for status in STATUS[:3]]
         rest = [f"{g.exercise} {g.status}: {g.words}".strip() for g in mine if g.status in STATUS[3:]]
         rows.append([on_a_line(name), *counts, on_a_line("; ".join(rest))])

@@ -1,9 +1,10 @@
 """One exercise of one page: put to the sandbox, and judged by what comes out of it."""
 
+import contextlib
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from course_lib.exercises import checking, compiling, values
@@ -20,7 +21,7 @@ UNREADABLE = "its answer cannot be read"
 
 
 class Clock:
-    """The time that a notebook has; it runs from ``start`` on."""
+    """The time that a notebook has; it runs from ``start`` on, but not while it is judged, or waits for another one's judging."""
 
     def __init__(self, seconds: float):
         self.seconds, self._end = seconds, 0.0
@@ -31,6 +32,14 @@ class Clock:
     @property
     def left(self) -> float:
         return max(0.0, self._end - time.monotonic()) if self._end else self.seconds
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self._end += time.monotonic() - begin if self._end else 0.0
 
 
 class _Known(NamedTuple):
@@ -53,7 +62,8 @@ class Marker:
         """Raises WorkError where there is none, with the reason."""
         if not any(exercise.name in cell for cell in page):
             return Report(exercise.name, "missing", (), "no cell defines it")
-        known = self._of(exercise)
+        with clock.stopped():
+            known = self._of(exercise)
         question = {"kind": "answer", "exercise": exercise.name, "page": list(page), "cases": known.cases}
         try:
             with self._box.work(question, clock.left) as talk:
@@ -95,7 +105,7 @@ class Marker:
         if sent.ended in (LOST, INTERRUPTED) or (sent.ended.startswith("it took") and not clock.left):
             raise WorkError(sent.ended)
         found = complete(sent, count, limit)
-        with self._judging:
+        with clock.stopped(), self._judging:
             try:
                 report = _judged(exercise, known, found, text)
             except Exception as error:

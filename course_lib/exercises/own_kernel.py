@@ -82,8 +82,8 @@ def _found(name: str) -> str:
 
 def _instead(ours: str, name: str) -> str:
     passed = progress_file.load().get(name) == "passed"
-    why = "its code was not kept: run its check again" if passed else "it has not passed its check yet"
-    return f"{ours} of the course; {name} (lecture {LESSON[name]}) would serve, but {why}"
+    when = "run its check again, as its code was not kept" if passed else "it comes in once it has passed its check"
+    return f"{ours} of the course; your {name} is lecture {LESSON[name]}'s: {when}"
 
 
 def _library_cache(

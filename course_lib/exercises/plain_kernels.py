@@ -8,12 +8,13 @@ import ast
 import builtins
 import functools
 from collections.abc import Iterator
+from typing import Any
 
-from course_lib.kernels import tl
+from course_lib.kernels import tl, triton
 
 OWN = {"triton": "triton", "tl": "triton.language", "math": "math"}  # names that a page does not give to anything else
 BUILT_IN = {
-    "range", "len", "int", "float", "bool", "min", "max", "abs", "sum", "print", "isinstance", "tuple", "list", "round", "pow",
+    "range", "len", "int", "float", "bool", "min", "max", "abs", "sum", "print", "round", "pow",
 }  # fmt: skip
 CALLED = {"math", "int", "float", "bool", "min", "max", "abs", "round", "pow", "len", "range", "tuple", "list", "dict"}
 CALLED |= {"tl.constexpr", "triton.cdiv", "triton.next_power_of_2", "triton.Config", "tl.cdiv"}
@@ -23,6 +24,8 @@ FROM = {"math", "triton.language", "triton.language.math"}  # what a kernel impo
 FROM |= {"triton.language.extra", "triton.language.extra.cuda", "triton.language.extra.libdevice"}
 DECORATORS = {"triton.jit", "triton.autotune", "triton.heuristics", "jit"}
 BETWEEN = {"math", "extra", "cuda", "libdevice", "language"}  # tl.math.exp
+LANGUAGE = ("triton.language.", "triton.runtime.interpreter")
+OF_TRITON = {"jit", "autotune", "heuristics", "Config", "cdiv", "next_power_of_2"}  # triton.cdiv
 WITHIN = {
     "core", "semantic", "standard", "random", "target_info", "runtime", "compiler", "knobs", "testing", "tools", "backends",
 }  # fmt: skip
@@ -30,7 +33,7 @@ HIDDEN = {"handle", "data", "numpy", "builder", "fn", "src"}  # of a block in th
 FORBIDDEN = (
     ast.Import, ast.ImportFrom, ast.ClassDef, ast.Lambda, ast.Try, ast.With, ast.Global, ast.Nonlocal, ast.Await, ast.Yield,
     ast.YieldFrom, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.NamedExpr, ast.GeneratorExp, ast.Delete, ast.Raise,
-    ast.Match, ast.TryStar,
+    ast.Match, ast.TryStar, ast.ListComp, ast.SetComp, ast.DictComp,
 )  # fmt: skip
 CONSTANT = (
     ast.Constant, ast.Name, ast.Attribute, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Dict,
@@ -76,7 +79,8 @@ def _foreign(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     for alias in node.names:
         name = alias.asname or alias.name.partition(".")[0]
         if isinstance(node, ast.ImportFrom):
-            known = name in OWN or (node.module in FROM and alias.name not in WITHIN)
+            of_triton = node.module in FROM and alias.name not in WITHIN
+            known = name in OWN or (of_triton and (alias.name in BETWEEN or _useful(str(node.module), alias.name)))
             known |= node.module == "course_lib.kernels" and alias.name in ("LOG2E", "*")
         else:
             known = name in BARE and (alias.name if alias.asname else name) in MODULES
@@ -163,12 +167,20 @@ def _kernel(node: ast.FunctionDef, bound: set[str]) -> Iterator[str]:
     arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
     for part in (*given, *node.args.defaults, *node.args.kw_defaults, node.returns, *(a.annotation for a in arguments)):
         yield from _constant(part)
+    if any(
+        isinstance(x, ast.List)
+        for value in (*node.args.defaults, *node.args.kw_defaults)
+        if value
+        for x in ast.walk(value)
+    ):
+        yield "no list is an argument's default in a kernel"
     for statement in node.body:
         yield from _body(statement)
 
 
 def _body(statement: ast.stmt) -> Iterator[str]:
     within = {id(part.value) for part in ast.walk(statement) if isinstance(part, ast.Attribute)}
+    yield from _as_compiled(statement)
     for part in ast.walk(statement):
         if isinstance(part, FORBIDDEN) or (isinstance(part, ast.FunctionDef) and part is not statement):
             yield f"no {type(part).__name__} in a kernel"
@@ -187,6 +199,26 @@ def _body(statement: ast.stmt) -> Iterator[str]:
             yield f"{part.id} itself in a kernel"
 
 
+def _as_compiled(statement: ast.stmt) -> Iterator[str]:
+    """What the compiler takes for something else than Python does, so that a kernel could tell which of the two it is read by.
+
+    A list is a tuple to the compiler: it is given to Triton's functions, and nothing else is done with it. What print gives back differs.
+    """
+    parts = list(ast.walk(statement))
+    given = {
+        id(x) for part in parts if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
+        for x in (*part.args, *(keyword.value for keyword in part.keywords))
+    }  # fmt: skip
+    printing = {
+        id(part.value.func) for part in parts if isinstance(part, ast.Expr) and isinstance(part.value, ast.Call)
+    }
+    for part in parts:
+        if isinstance(part, ast.List) and id(part) not in given:
+            yield "a list is only given to Triton's functions in a kernel"
+        elif isinstance(part, ast.Name) and part.id == "print" and id(part) not in printing:
+            yield "print is a statement in a kernel"
+
+
 @functools.cache
 def _methods() -> frozenset[str]:
     """What Triton's blocks, constants and descriptors have, without what the interpreter keeps its numbers in."""
@@ -202,9 +234,25 @@ def _methods() -> frozenset[str]:
 
 def _of_triton(part: ast.Attribute, dotted: list[str], inner: bool) -> Iterator[str]:
     """Of Triton's modules only what a kernel says: tl.exp, tl.math.exp."""
-    module = dotted[-1] in BETWEEN and not inner
-    if dotted[0] in ("tl", "triton") and (not set(dotted[1:-1]) <= BETWEEN or dotted[-1] in WITHIN or module):
+    if dotted[0] not in ("tl", "triton") or (inner and dotted[-1] in BETWEEN):
+        return
+    module = ".".join([OWN[dotted[0]], *dotted[1:-1]])
+    if not set(dotted[1:-1]) <= BETWEEN or dotted[-1] in {*WITHIN, *BETWEEN} or not _useful(module, dotted[-1]):
         yield f"no {'.'.join(dotted)} in a kernel"
+
+
+def _useful(module: str, name: str) -> bool:
+    """Whether what a module of Triton's, or ``math``, has by a name is Triton's language, or a number: these modules import others."""
+    if module == "math" or name == "*":
+        return True
+    if module == "triton":
+        return name in OF_TRITON
+    found: Any = triton
+    for step in (*module.split(".")[1:], name):
+        found = getattr(found, step, None)
+    if isinstance(found, int | tl.dtype | tl.constexpr) or found is None:  # None: there is no such thing, which raises
+        return True
+    return str(getattr(found, "__module__", "")).startswith(LANGUAGE) and callable(found)
 
 
 def _dotted(node: ast.AST) -> str:

@@ -17,8 +17,6 @@ class Ranks(Turns):
     each; ``sent`` counts their numbers. ``trouble`` says in words what went wrong, '' if nothing did.
     """
 
-    longest = 1000
-
     def __init__(self, make: Callable[[int], Any], ranks: int):
         self.ranks = ranks
         self.seen: list[list[str]] = [[] for _ in range(ranks)]

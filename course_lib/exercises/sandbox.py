@@ -54,11 +54,14 @@ class Sandbox:
             raise ValueError(f"way is {way!r}; pass one of {', '.join(WAYS)}, or None")
         self.stopped = threading.Event()
         self._tried, self._hidden = (way,) if way else WAYS, [ROOT, *hidden]
-        self.way, self._account = "", 0
+        self.way = ""
+        self._account, self._taken = 0, -1  # the latter keeps the former
         self._folder = Path()
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._asking = threading.Lock()
+        cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}  # Linux has it
+        self._busy = dict.fromkeys(sorted(cores), 0)  # pieces of work on each core
 
     def __enter__(self) -> "Sandbox":
         self._folder = Path(tempfile.mkdtemp(prefix="course-sandbox-"))
@@ -80,6 +83,7 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         self._stop()
+        self._give_back()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
@@ -122,12 +126,15 @@ class Sandbox:
         """
         asked, answered, told = os.pipe(), os.pipe(), os.pipe()
         mine, theirs = [asked[1], answered[0], told[0]], [asked[0], answered[1], told[1]]
+        with self._asking:
+            core = min(self._busy, key=lambda one: self._busy[one])
+            self._busy[core] += 1
         try:
             try:
                 with self._asking:
                     if self._control is None:
                         raise OSError("it was not started")
-                    socket.send_fds(self._control, [b"%f" % seconds], theirs)
+                    socket.send_fds(self._control, [b"%f %d" % (seconds, core)], theirs)
             except OSError as error:
                 raise SandboxError(f"the sandbox is gone: {error}") from None
             finally:
@@ -138,6 +145,8 @@ class Sandbox:
             os.close(mine.pop(0))
             yield Talk(answered[0], told[0], self.stopped)
         finally:
+            with self._asking:
+                self._busy[core] -= 1
             for descriptor in mine:
                 os.close(descriptor)
 
@@ -149,7 +158,9 @@ class Sandbox:
             raise SandboxError("never as root")
         library = str(self._folder / "library")
         command = [sys.executable, "-s", "-P", "-m", "course_lib.exercises.sandbox_server"]
-        self._account = free_account() if root else 0
+        self._give_back()
+        if root:
+            self._account, self._taken = free_account()
         lock = way != "namespaces" and landlock.version() > 0
         if way == "account":
             check_open(self._account)
@@ -193,6 +204,11 @@ class Sandbox:
                 words = " ".join(said.read().decode("utf-8", "replace").split())[-300:]
                 raise SandboxError(words or str(error)) from None
         self.way = way
+
+    def _give_back(self) -> None:
+        if self._taken >= 0:
+            os.close(self._taken)
+        self._account, self._taken = 0, -1
 
     def _stop(self) -> None:
         if self._control is not None:

@@ -1,7 +1,8 @@
 """Linux's seccomp: a process gives up, for itself and all that it will start, system calls by which it would go around its limits.
 
 Those are namespaces of its own, in which it could mount as much memory as it likes; memory that no limit counts (memfd, System V);
-and doors into the kernel for which no answer to an exercise has a use. They fail with EPERM. The numbers are those of Linux's headers.
+other cores than its own; and doors into the kernel for which no answer to an exercise has a use. They fail with EPERM. The numbers are
+those of Linux's headers.
 """
 
 import ctypes
@@ -20,10 +21,10 @@ class _Calls(NamedTuple):
 
 _EVERYWHERE = (425, 447)  # io_uring_setup, memfd_secret
 _CLONE_3 = 435
-# unshare, setns, memfd_create, shmget, msgget, bpf, userfaultfd, perf_event_open, add_key, request_key, keyctl
+# unshare, setns, memfd_create, shmget, msgget, bpf, userfaultfd, perf_event_open, add_key, request_key, keyctl, sched_setaffinity
 _CALLS = {
-    "x86_64": _Calls(0xC000003E, 56, (272, 308, 319, 29, 68, 321, 323, 298, 248, 249, 250)),
-    "aarch64": _Calls(0xC00000B7, 220, (97, 268, 279, 194, 186, 280, 282, 241, 217, 218, 219)),
+    "x86_64": _Calls(0xC000003E, 56, (272, 308, 319, 29, 68, 321, 323, 298, 248, 249, 250, 203)),
+    "aarch64": _Calls(0xC00000B7, 220, (97, 268, 279, 194, 186, 280, 282, 241, 217, 218, 219, 122)),
 }
 _NAMESPACES = 0x7E020000  # flags of clone
 _OTHER_ABI = 0x40000000  # from here on x86_64 has other numbers for its calls

@@ -129,14 +129,18 @@ def _curves(axes: Sequence[Axes]) -> None:
     style.source_note(left, f"{label('capstone_losses')}, bf16")
 
 
-def laptop_curve(losses: Sequence[float], letters: int, pairs: float) -> style.Picture:
-    """The loss of each step of a run on this machine, beside that of guessing and that of a table of ``pairs`` of letters."""
+def laptop_curve(losses: Sequence[float], letters: int, single: float, pairs: float) -> style.Picture:
+    """The loss of each step of a run on this machine, beside guessing and tables of ``single`` letters and of ``pairs``."""
     return style.picture(
         _laptop,
         losses,
-        {f"guessing: ln {letters}": math.log(letters), "a table of pairs": pairs},
+        {
+            f"guessing: ln {letters} = {math.log(letters):.2f}": math.log(letters),
+            f"a table of letters: {single:.2f}": single,
+            f"a table of pairs: {pairs:.2f}": pairs,
+        },
         size=(9, 3.4),
-        alt="the loss of each training step as a line, and dashed lines for guessing and for a table of pairs",
+        alt="the loss of each training step as a line, and dashed lines for guessing, for a table of letters and for one of pairs",
     )
 
 
@@ -144,7 +148,15 @@ def _laptop(ax: Axes, losses: Sequence[float], known: dict[str, float]) -> None:
     ax.plot(losses, color=style.BLUE)
     for words, loss in known.items():
         ax.axhline(loss, color=style.GREY, ls="--", lw=1.6)
-        ax.text(len(losses), loss + 0.05, f"{words} ", ha="right", va="bottom", color="#555555")
+        below = loss == min(known.values())  # where the curve ends above it
+        ax.text(
+            len(losses),
+            loss - 0.3 if below else loss + 0.05,
+            f"{words} ",
+            ha="right",
+            va="top" if below else "bottom",
+            color="#555555",
+        )
     ax.set(xlabel="step", ylabel="loss, nats per character", ylim=(0, 1.15 * max(known.values())))
     style.kind_label(ax, "this machine, now")
 

@@ -39,6 +39,11 @@ def copy_launch() -> Markdown:
     return _lines(pieces, "y = torch.empty_like(x)", "return y")
 
 
+def ring_making() -> Markdown:
+    """How a ring is made: its tiles, and two mbarriers for each."""
+    return source(rings.make_ring)
+
+
 def ring_code() -> Markdown:
     """What producer and consumers do with a ring; new is what a second buffer asks for."""
     return _lines(rings, "def fill(", "def make_ring(", ["buffer = n", "self.empty"])
@@ -47,6 +52,11 @@ def ring_code() -> Markdown:
 def ring_loops() -> Markdown:
     """The loops of the kernel that adds up columns: its producer's and its consumer's."""
     return _lines(pieces, "def _issue(", "cols = gl.arange(0, COLS", ["ring."])
+
+
+def ring_start() -> Markdown:
+    """How the kernel that adds up columns starts its two loops on one ring."""
+    return _lines(pieces, "ring = make_ring(", "def _check(")
 
 
 def matmul_code() -> Markdown:

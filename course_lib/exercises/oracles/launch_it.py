@@ -9,6 +9,7 @@ import torch
 
 from course_lib.exercises.base import Case
 from course_lib.exercises.oracles import variants
+from course_lib.exercises.tasks.launch_it import BY_THE_KERNEL
 
 APART = "the numbers of a row apart"
 K_APART = "heads before rows, and the numbers of K's rows apart"
@@ -51,7 +52,7 @@ def drawn(draw: random.Random) -> Iterable[Case]:
 
 def expected(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, shared_bytes: int, layout: str
-) -> tuple[torch.Tensor, str, int, Any, Any, Any, int]:
+) -> tuple[torch.Tensor, str, int, Any, Any, Any, int, str]:
     """Attention in float64, and the most stages whose tiles add up to no more than there is."""
     (batch, n_q, heads, d), n_k = q.shape, k.shape[1]
     y, z = (x.double().repeat_interleave(heads // x.shape[2], 2) for x in (k, v))
@@ -62,7 +63,7 @@ def expected(
     width = 16 if d <= 16 else 32
     stages = max(n for n in range(1, 5) if n == 1 or (32 + n * 32) * width * q.element_size() <= shared_bytes)
     copies = {APART: 3, K_APART: 1}.get(layout, 0)
-    return o, str(q.dtype), 1, ((n_q + 31) // 32, batch * heads), (width, 32, 16), stages, copies
+    return o, str(q.dtype), 1, ((n_q + 31) // 32, batch * heads), (width, 32, 16), stages, copies, BY_THE_KERNEL
 
 
 def _launch(kernel, q, k, v, causal, shared_bytes, bug):

@@ -70,7 +70,7 @@ WRONG = variants(
         "if V1's O is counted with e bytes: it is kept in fp32": {"o_bytes": None},
         "if V1's O is counted one way: it is read and written for each block of keys": {"o_ways": 1},
         "if ℓ and m are forgotten in V1": {"vectors": 0},
-        "if one of ℓ and m is forgotten in V1": {"vectors": 2},
+        "if one of ℓ and m is forgotten in V1, or both are counted one way: they are read and written": {"vectors": 2},
         "if all has 2 bytes an element: e may be 4": {"e": 2},
         "with N // block in V1: the last, shorter block of keys takes a whole pass, too": {"up_n": math.floor},
         "if V2's L is forgotten": {"lse": 0},

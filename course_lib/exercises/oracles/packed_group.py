@@ -171,7 +171,7 @@ WRONG = {
             "if the walk ends with the last key of the block's first row: later tokens see more": "first row",
             "if O is stored inside the loop over the keys: it is written once for each block of keys": "stored inside",
             "without a scope for each block: what is loaded stays, and the next block finds no room": "no scopes",
-            "if numbers are used that are not in the SRAM, of .data, say, or of a scope that has ended: they are NaN": "after the scope",
+            "if numbers are NaN: of .data, say, or of a scope that has ended, or by a factor of ∞ in the first block": "after the scope",
             "if Q, K and V are read by .data, which goes around the memory: read with memory.load": "data",
             "if o, l and m are not started anew for each block of queries": "not reset",
             "if one number, L = m + ln ℓ, stands for m and ℓ: where scores are large, it has no digits left for ℓ": "by L",

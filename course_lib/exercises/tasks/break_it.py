@@ -44,6 +44,7 @@ EXERCISE = Exercise(
     stub=STUB,
     examine=examine,
     parts=("the input", "these get by"),
+    answers=("course_lib.exercises.wrong_attention.getting_by",),
     hints=(
         "Start from torch.randn and a ragged number of keys, and run the check: it names the mistakes that get by. For each, ask which "
         "row of scores it needs. Which of these rows would be fine with all scores below −1,000?",

@@ -25,7 +25,7 @@ def exp2_scale(s: torch.Tensor, d: int, slope: float) -> tuple[torch.Tensor, flo
     ...
 '''
 
-REFUSED = ("exp", "expm1", "softmax", "log_softmax", "logsumexp")
+REFUSED = ("exp", "expm1", "softmax", "softmin", "log_softmax", "logsumexp", "logaddexp", "sigmoid")
 POWERS = {"pow": 0, "__pow__": 0, "float_power": 0, "__rpow__": 1}  # which argument is the base
 
 

@@ -31,24 +31,39 @@ def launch_it(kernel, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal:
 '''
 
 
-def run(function: Any, case: Case) -> tuple[torch.Tensor, str, int, Any, Any, Any, int]:
-    """O, its format, how many launches there were, grid, tiles and stages of the last, and how many of Q, K and V were copied for it.
+BY_THE_KERNEL, NOT_BY_IT = "by the kernel", "not by the kernel"
 
-    A number that nobody writes is NaN.
-    """
+
+def run(function: Any, case: Case) -> Any:
+    """O, and what the kernel's launches were given. A number that nobody writes is NaN."""
     *tensors, causal, shared_bytes, layout = case.args
-    kernel, given = batched.Watched(batched.attention_kernel), laid_out(tensors, layout)
+    given = laid_out(tensors, layout)
+    kernel = batched.Watched(batched.attention_kernel, given)
     before = torch.are_deterministic_algorithms_enabled()
     torch._C._set_deterministic_algorithms(
         True
     )  # torch.empty gives NaN then; torch's own function imports the compiler first
     try:
-        o = function(kernel, *given, causal, shared_bytes)
+        return function(kernel, *given, causal, shared_bytes), kernel.launches
     finally:
         torch._C._set_deterministic_algorithms(before)
-    copies = sum(x.data_ptr() != y.data_ptr() for x, y in zip(given, kernel.last("tensors") or ()))
-    launched = (kernel.last(name) for name in ("grid", "tiles", "num_stages"))
-    return o, str(getattr(o, "dtype", "none")), len(kernel.launches), *launched, copies
+
+
+def examine(case: Case, result: Any) -> tuple[Any, str, int, Any, Any, Any, int, str]:
+    """O, its format, how many launches there were, grid, tiles and stages of the last, how many of Q, K and V were copied for it, and
+    whether it wrote O. Only its arguments are believed: that an answer is right they say as well as a launch does.
+    """
+    *tensors, causal, _, layout = case.args
+    o, launches = result
+    words = str(getattr(o, "dtype", "none")), len(launches)
+    if not launches:
+        return o, *words, None, None, None, 0, NOT_BY_IT
+    last = batched.Launch(launches[-1], laid_out(tensors, layout))
+    try:
+        by = BY_THE_KERNEL if last.makes(o, causal) else NOT_BY_IT
+    except (RuntimeError, TypeError, AttributeError):  # what is there instead of tensors and numbers
+        by = NOT_BY_IT
+    return o, *words, last.grid, last.tiles, last.stages, last.copies, by
 
 
 def laid_out(tensors: list[torch.Tensor], layout: str) -> list[torch.Tensor]:
@@ -78,7 +93,17 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     run=run,
-    parts=("O", "O's format", "launches", "grid", "D, BLOCK_M, BLOCK_N", "num_stages", "tensors copied"),
+    examine=examine,
+    parts=(
+        "O",
+        "O's format",
+        "launches",
+        "grid",
+        "D, BLOCK_M, BLOCK_N",
+        "num_stages",
+        "tensors copied",
+        "O is written",
+    ),
     arguments=("q", "k", "v", "causal", "shared_bytes", "laid out"),
     tolerance=2e-3,
     hints=(

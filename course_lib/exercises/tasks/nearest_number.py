@@ -26,7 +26,7 @@ EXERCISE = Exercise(
     asked=ASKED,
     stub=STUB,
     tolerance=0.0,
-    answers=("course_lib.model.formats.rounded",),
+    answers=("course_lib.model.formats.rounded", "course_lib.model.formats.step_at"),
     hints=(
         "Around x the numbers of the format are multiples of a step, a power of two. What is it for 257 in bf16?",
         "With 2^e ≤ x < 2^(e+1) the step is 2^(e − mantissa). From 2^lowest down it stays what it is there. "

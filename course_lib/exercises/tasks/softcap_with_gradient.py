@@ -28,7 +28,8 @@ def _off(*x: Any) -> NoReturn:
 
 def run(function: Callable[..., Any], case: Case) -> Any:
     forward = mock.patch("torch.autograd.forward_ad.make_dual", _off)
-    with torch.no_grad(), torch.autograd.graph.saved_tensors_hooks(_off, _off), forward:
+    backward = mock.patch.multiple("torch.autograd", grad=_off, backward=_off)  # in a thread there are no hooks
+    with torch.no_grad(), torch.autograd.graph.saved_tensors_hooks(_off, _off), forward, backward:
         return function(*case.args)
 
 

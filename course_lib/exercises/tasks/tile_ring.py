@@ -64,6 +64,7 @@ EXERCISE = Exercise(
     run=run,
     examine=examine,
     parts=("the run", "sums of a consumer", "most tiles on their way"),
+    answers=("course_lib.exercises.warps.tried",),
     arguments=("tiles of each job", "buffers", "consumers"),
     hints=(
         "Follow one buffer through three rounds on paper: who waits for which phase of full and of empty? What tells the round, "
