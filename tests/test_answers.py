@@ -4,6 +4,7 @@
 is part of the diagnosis it has to get; where there is none, any or no diagnosis will do.
 """
 
+import functools
 import importlib
 import inspect
 from pathlib import Path
@@ -33,15 +34,21 @@ def answers(kind: str) -> list:
     return found
 
 
+@functools.cache
+def checked(name: str, function, *page: str) -> checking.Report:
+    """What a check says; of an answer whose calls are judged apart, too, it is asked once."""
+    return check_exercise(exercises()[name], function, keep=False, page=page)
+
+
 @pytest.mark.parametrize(("exercise", "function", "page"), answers("right_"))
 def test_a_right_answer_is_accepted_whatever_its_style(exercise, function, page) -> None:
-    report = check_exercise(exercise, function, keep=False, page=page)
+    report = checked(exercise.name, function, *page)
     assert report.status == "passed", report
 
 
 @pytest.mark.parametrize(("exercise", "function", "page"), answers("wrong_"))
 def test_a_wrong_answer_is_refused(exercise, function, page) -> None:
-    report = check_exercise(exercise, function, keep=False, page=page)
+    report = checked(exercise.name, function, *page)
     assert report.status == "failed"
     assert (getattr(function, "fn", function).__doc__ or "") in report.diagnosis, report
 
@@ -57,7 +64,7 @@ def test_calls_that_know_nothing_of_each_other_are_judged_as_in_a_check(exercise
     ready, told, *found = answering.answers({"exercise": exercise.name, "page": page, "cases": cases})
     assert (ready, told[0]) == ("ready", "defined")
     report = checking.judged(exercise, known, [Outcome.of(x) for x in found], str)
-    here = check_exercise(exercise, function, keep=False, page=page)
+    here = checked(exercise.name, function, *page)
     assert (report.status, report.failed, report.diagnosis) == (here.status, here.failed, here.diagnosis), (
         report,
         here,

@@ -1,12 +1,13 @@
 """Records: what they hold, that they read back, and that a broken one leaves the old one."""
 
+import functools
 import json
 import math
 
 import pytest
 import torch
 
-from course_lib import data, parallel, runtime
+from course_lib import data, gpt, parallel, runtime
 from course_lib.recordings import capstone, decoding, many_gpus, records
 
 
@@ -105,7 +106,9 @@ def test_the_recording_of_decoding_runs_in_small() -> None:
 
 
 @pytest.mark.kernel
-def test_the_recording_of_splits_runs_in_small() -> None:
+def test_the_recording_of_splits_runs_in_small(monkeypatch) -> None:
+    monkeypatch.setattr(decoding, "HEADS", 8)
+    monkeypatch.setattr(decoding, "HEADS_K", 2)
     rows = data.check_rows(decoding.decoding_splits(small=True))
     ours, pages = "decode()", "decode(), pages of 16"
     assert [(row["algorithm"], row["batch"], row["longest"]) for row in rows] == [
@@ -116,7 +119,8 @@ def test_the_recording_of_splits_runs_in_small() -> None:
 
 
 @pytest.mark.kernel
-def test_the_recordings_of_the_capstone_run_in_small() -> None:
+def test_the_recordings_of_the_capstone_run_in_small(monkeypatch) -> None:
+    monkeypatch.setattr("course_lib.gpt.training.evaluate", functools.partial(gpt.evaluate, most=4))
     losses = data.check_rows(capstone.capstone_losses(small=True))
     assert {(row["attention"], row["seed"]) for row in losses} == {
         (name, seed) for name in ("attention", "SDPA") for seed in range(3)
