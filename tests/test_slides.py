@@ -37,17 +37,18 @@ def test_a_slide_is_made_for_a_room(lecture) -> None:
     listings += [(s, shown(lecture, s)) for s in found if s.cell]
     long = [s.heading for s, listing in listings if len(listing.strip("`\n").splitlines()) > slides.LINES]
     assert not long, f"listings of over {slides.LINES} lines: write the lines that matter on the slide"
-    assert len(found) >= 12
-    assert found[0].heading.startswith("# ")
-    assert all(s.heading.startswith("## ") for s in found[1:])
+    assert len(found) >= 12, "a lecture has twelve slides or more: one thought on each"
+    assert found[0].heading.startswith("# "), "the first slide's heading is the lecture's title, after '# '"
+    low = [s.heading for s in found[1:] if not s.heading.startswith("## ")]
+    assert not low, "begin the heading of each slide but the first with '## '"
 
 
 def test_the_notes_fit_the_minutes(lecture) -> None:
     due = [s.minute for s in slides.read(lecture) if s.minute is not None]
-    assert due[0] == 0
-    assert due == sorted(set(due))
-    assert len(due) >= 6
-    assert due[-1] < notebooks.about(lecture)["minutes"]
+    assert due[:1] == [0], "begin the first note with 'minute 0.'"
+    assert due == sorted(set(due)), "the minutes of the notes have to rise from slide to slide"
+    assert len(due) >= 6, "begin six notes or more with the minute at which their slide is due, 'minute 7.'"
+    assert due[-1] < notebooks.about(lecture)["minutes"], "the last slide is due after the lecture's minutes (metadata)"
 
 
 def test_a_listing_and_a_number_on_a_slide_stand_on_the_page(lecture) -> None:
@@ -60,9 +61,11 @@ def test_a_listing_and_a_number_on_a_slide_stand_on_the_page(lecture) -> None:
     known = set(_NUMBER.findall(text))
     for slide in slides.read(lecture):
         for listing in slides.FENCE.findall(slide.text):
-            assert not [line for line in listing.splitlines() if bare(line) not in code], slide.heading
+            strange = [line for line in listing.splitlines() if bare(line) not in code]
+            assert not strange, f"{slide.heading}: show code that a cell of the page has"
         said = f"{slide.heading} {slide.text} {slide.note}"
-        assert not [n for n in _NUMBER.findall(said) if len(n) > 2 and n not in known], slide.heading
+        unknown = [n for n in _NUMBER.findall(said) if len(n) > 2 and n not in known]
+        assert not unknown, f"{slide.heading}: these numbers stand neither in the page's text nor in its outputs"
 
 
 def test_slides_that_cannot_be_are_refused(tmp_path) -> None:
