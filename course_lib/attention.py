@@ -40,13 +40,14 @@ def attention(
     which read K and V once for all heads of q that share them, and cut the keys among programs. Raises TypeError or ValueError
     before any launch.
     """
-    if torch.compiler.is_compiling() or not fast_launch.eager(q, k, v):
+    kind = None if torch.compiler.is_compiling() else fast_launch.kinds(q, k, v)
+    if kind is None:
         options = attention_options(q, k, v, causal, scale, softcap, causal_offset)
         o, L = _forward(q, k, v, *options, checks.truth("deterministic", deterministic))
         return (o, L) if return_lse else o
     asked = causal, scale, softcap, causal_offset, deterministic
     types = tuple(map(type, asked))  # 1 and True are equal
-    key = fast_launch.kinds(q, k, v), asked, types
+    key = kind, asked, types
     plan = _plans.get(key) if _NUMBERS.issuperset(types) else None
     if plan is None:
         plan = _Plan(attention_options(q, k, v, *asked[:-1]), checks.truth("deterministic", deterministic))
@@ -56,7 +57,7 @@ def attention(
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         o, L = _Differentiable.apply(q, k, v, plan)
     else:
-        o, L = plan.forward(None, (q, k, v))
+        o, L = plan.forward((), (q, k, v))
     return (o, L) if return_lse else o
 
 
@@ -83,7 +84,7 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, plan: _Plan) -> Any:
-        o, L = plan.forward(None, (q, k, v))
+        o, L = plan.forward((), (q, k, v))
         ctx.save_for_backward(q, k, v, o, L)
         ctx.plan = plan
         hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)  # they may give back something else
@@ -99,11 +100,13 @@ class _Differentiable(torch.autograd.Function):
         if ctx.places != (q.data_ptr(), k.data_ptr(), v.data_ptr()):  # not the plan's tensors: look at them again
             tensors = (*saved, *tensors)
         # With gradients of gradients, the operator says that it has none; a compiler of backward passes traces it.
-        if torch.is_grad_enabled() or torch.compiler.is_compiling() or not fast_launch.eager(*tensors):
+        anew = torch.is_grad_enabled() or torch.compiler.is_compiling()
+        kind = None if anew else fast_launch.kinds(*tensors)
+        if kind is None:
             found = _backward(*saved, do, dL, *plan.options, plan.deterministic)
         else:
             deterministic = plan.deterministic or torch.are_deterministic_algorithms_enabled()
-            found = plan.backward[deterministic](fast_launch.kinds(*tensors), (*saved, do, dL))
+            found = plan.backward[deterministic](kind, (*saved, do, dL))
         return (*found, None)
 
 

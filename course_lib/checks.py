@@ -33,12 +33,15 @@ def positive_int(name: str, value: Any) -> int:
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Return ``value`` if it is an integer from ``least`` to ``most`` (None: any), else raise TypeError or ValueError."""
-    wanted = f"pass a whole number {f'of at least {least}' if most is None else f'from {least:,} to {most:,}'}"
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is {shown(value)} ({type(value).__name__}); {wanted}")
-    if value < least or (most is not None and value > most):
-        raise ValueError(f"{name} is {shown(value)}; {wanted}")
-    return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        if least <= value and (most is None or value <= most):
+            return value
+        error: type[Exception] = ValueError
+        given = shown(value)
+    else:
+        error, given = TypeError, f"{shown(value)} ({type(value).__name__})"
+    wanted = f"of at least {least}" if most is None else f"from {least:,} to {most:,}"
+    raise error(f"{name} is {given}; pass a whole number {wanted}")
 
 
 def number(name: str, value: Any, least: float = -math.inf, above: float = -math.inf) -> float:

@@ -226,6 +226,7 @@ def test_the_same_splits_give_the_same_bits_and_no_lengths_mean_all() -> None:
     first = decode(q, k, v, whole(300, 300), splits=5, return_lse=True)
     for _ in range(100 if GPU else 2):
         assert all(torch.equal(x, y) for x, y in zip(decode(q, k, v, splits=5, return_lse=True), first))
+        assert torch.equal(decode(q, k, v, splits=5), first[0])
     by_length = {"lengths": whole(300, 7), "longest": 300, "total": 307, "return_lse": True}
     first = decode(q, k, v, **by_length)
     for _ in range(100 if GPU else 2):

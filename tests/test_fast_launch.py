@@ -195,6 +195,17 @@ def test_saved_tensors_may_come_back_in_another_layout() -> None:
             torch.testing.assert_close(x, y)
 
 
+def test_a_launcher_may_cut_what_it_has_made_into_several() -> None:
+    x = torch.empty(8)
+    tape = fast_launch._Tape([x])
+    tape.counter, (first, second) = None, (made := torch.empty(10)).split((6, 4))
+    tape.tensors.append(made)
+    assert [tape.place(part) for part in (x, made, first, second)] == [(0, 0), (1, 0), (1, 0), (1, 24)]
+    assert tape.place(x.view(2, 4)) == (0, 0)
+    assert tape.place(x[1:]) is None  # of an input: it may begin elsewhere in the next call
+    assert tape.place(torch.empty(10)) is None
+
+
 @pytest.mark.parametrize("style", ["3.6", "3.7"])
 def test_what_triton_s_launcher_is_handed(style) -> None:
     """Grid, stream, function and options, then each argument, a descriptor as its map, shape and strides."""
@@ -216,10 +227,11 @@ def test_what_triton_s_launcher_is_handed(style) -> None:
     )
     x, y = torch.empty(2, 3), torch.empty(4)
     descriptor = SimpleNamespace(base=x, shape=[2, 3], strides=[3, 1], padding="zero")
-    launch = fast_launch._Launch(compiled, (5,), [descriptor, y, 0.5, 64], lambda tensor: int(tensor is x))
+    places = {x: (1, 0), y: (0, 16)}  # y begins 16 bytes into what has the first address
+    launch = fast_launch._Launch(compiled, (5,), [descriptor, y, 0.5, 64], places.get)
     launch.maps[0][2][1000] = "map"
     launch(7, [2000, 1000])
-    arguments = ("map", 2, 3, 3, 1, 2000, 0.5, 64)
+    arguments = ("map", 2, 3, 3, 1, 2016, 0.5, 64)
     if style == "3.7":
         expected = (5, 1, 1, 7, 99, False, True, (4, 1, 0), None, None, None, None, None, "annotations", b"signature")
         assert handed == [(*expected, list(arguments))]

@@ -200,7 +200,7 @@ def decode_bounds() -> Table:
 
 
 class Cell(NamedTuple):
-    """The attention of one step for ``batch`` sequences of ``n`` keys in bf16, 32 heads on 8 of 128; how: 'graphs' or 'eager'."""
+    """The attention of one step for ``batch`` sequences of ``n`` keys in bf16, 32 heads on 8 of 128; how: 'graphs', 'eager' or 'host'."""
 
     algorithm: str
     how: str
@@ -260,10 +260,10 @@ def _kv_bytes(batch: int, n: int) -> int:
     return batch * cache_bytes(n, 1, HEADS_K, D)
 
 
-def against(algorithm: str, *batches: int, device: str = H200) -> list[float]:
+def against(algorithm: str, *batches: int, how: str = "graphs", device: str = H200) -> list[float]:
     """How many times as long as decode() an algorithm takes, in the cells of these batches in which it was recorded."""
     chosen = [cell for cell in cells(device, algorithm) if cell[0] in batches]
-    return [took(algorithm, *cell, device=device) / took(OURS, *cell, device=device) for cell in chosen]
+    return [took(algorithm, *cell, how, device) / took(OURS, *cell, how, device) for cell in chosen]
 
 
 def layer_times() -> style.Picture:

@@ -17,7 +17,7 @@ import torch
 
 from course_lib import checks, runtime
 from course_lib.kernels import LOG2E, fast_launch, tl, triton
-from course_lib.kernels.decoding_arguments import MOST_QUERIES, check_gradients, decode_options
+from course_lib.kernels.decoding_arguments import MOST_QUERIES, decode_options, refuse_gradients
 from course_lib.kernels.launching import launch
 from course_lib.kernels.portable.rows import _capped, _elements, _rows
 from course_lib.kernels.portable.tiles import constants_of, strides_in_units
@@ -302,26 +302,32 @@ def pays(q: torch.Tensor, k: torch.Tensor) -> bool:
 
 def launch_decode(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: torch.Tensor | None, table: torch.Tensor | None,
-    causal: bool, offset: int, scale: float, softcap: float, splits: int, keys: int, even: bool = False,
+    causal: bool, offset: int, scale: float, softcap: float, splits: int, keys: int, even: bool = False, lse: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """(o, L) for arguments that ``decode`` or ``attention`` has checked; query i sees the keys before length + offset + i + 1.
 
     0 ``splits``: as many as ``splits_for`` finds for ``keys``. ``even``: batch · splits in all, of which a long sequence has more.
+    Not ``lse``: (o, o), and L in memory that goes with the partial results, since the host pays for each piece.
     """
     (b, h, n_q, d), h_k = q.shape, k.shape[1]
-    o, L = empty_results(q)
-    if o.numel() == 0:
-        return o, L
+    if q.numel() == 0:
+        return empty_results(q)
     splits = splits or splits_for(q, h_k, keys, even)
+    split = even or splits > 1
     page, slots, room = 0, 0, k.shape[2]
     if table is not None:
         page, slots = k.shape[2], table.shape[1]
         room = page * slots
     tile, constants = tile_of(q, h // h_k, table is not None), constants_of(q, causal, softcap)
-    split = even or splits > 1
     batch, parts = (max(128, triton.next_power_of_2(b)), b * (splits + 1)) if even else (0, b * splits)
-    O_s = q.new_empty((parts, h, n_q, d), dtype=torch.float32) if split else o
-    L_s = q.new_empty((parts, h, n_q), dtype=torch.float32) if split else L
+    o = torch.empty_like(q, memory_format=torch.contiguous_format)
+    if split:
+        rows, merged = parts * h * n_q, b * h * n_q
+        O_s, L_s, L = q.new_empty(rows * (d + 1) + merged, dtype=torch.float32).split((rows * d, rows, merged))
+    if lse or not split:
+        L = q.new_empty(q.shape[:3], dtype=torch.float32)
+    if not split:
+        O_s, L_s = o, L
     unit, strides = strides_in_units(q, k, v)
     numbers = q if lengths is None else lengths
     launch(
@@ -338,7 +344,7 @@ def launch_decode(
             D=d, BLOCK_S=block_s, BLOCK_D=constants["BLOCK_D"], BATCH=batch, BLOCK_N=tile.block_n,
             num_warps=8 if block_s * constants["BLOCK_D"] > 2**13 else 4,
         )  # fmt: skip
-    return o, L
+    return o, L if lse else o
 
 
 def empty_results(q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -350,7 +356,7 @@ _operator = torch.library.custom_op("course::decode", launch_decode, mutates_arg
 
 
 @_operator.register_fake
-def _(q, k, v, lengths, table, causal, offset, scale, softcap, splits, keys, even=False):  # type: ignore[no-untyped-def]
+def _(q, k, v, lengths, table, causal, offset, scale, softcap, splits, keys, even=False, lse=True):  # type: ignore[no-untyped-def]
     return empty_results(q)
 
 
@@ -387,18 +393,19 @@ def decode(
     outside the cache, and makes the sequence NaN.
     """
     arguments = q, k_cache, v_cache, lengths, block_table
-    check_gradients(q=q, k_cache=k_cache, v_cache=v_cache)
     if splits is not None:
         checks.whole("splits", splits, 1, MOST_SPLITS)
     if longest is not None:
         checks.whole("longest", longest, 0)
     if total is not None:
         checks.whole("total", total, 0)
-    checks.truth("return_lse", return_lse)
-    checks.truth("check", check)
-    eager = not torch.compiler.is_compiling() and fast_launch.eager(*arguments)
-    fast = eager and q.is_cuda and not check
-    key = (fast_launch.kinds(*arguments), scale, type(scale)) if fast else None
+    if return_lse is not False:
+        checks.truth("return_lse", return_lse)
+    if check is not False:
+        checks.truth("check", check)
+    kind = None if torch.compiler.is_compiling() else fast_launch.kinds(*arguments)
+    fast = kind is not None and q.is_cuda and not check
+    key = (kind, scale, type(scale)) if fast else None
     plan = _plans.get(key)
     if plan is None:
         causal, scale, seen = decode_options(*arguments, scale, check)
@@ -409,14 +416,16 @@ def decode(
             if len(_plans) >= fast_launch.MOST:
                 _plans.clear()
             _plans[key] = plan
+    if torch.is_grad_enabled() and (q.requires_grad or k_cache.requires_grad or v_cache.requires_grad):
+        refuse_gradients(q=q, k_cache=k_cache, v_cache=v_cache)
     if longest is None:
         longest = k_cache.shape[2] * (1 if block_table is None else block_table.shape[1])
-    even = lengths is not None and total is not None and splits is None and uneven(len(q), longest, total)
-    keys = total // len(q) if even else longest  # type: ignore[operator]
-    if not eager:
+    even = lengths is not None and total is not None and splits is None and uneven(q.shape[0], longest, total)
+    keys = total // q.shape[0] if even else longest  # type: ignore[operator]
+    if kind is None:
         o, L = _operator(*arguments, *plan.options, splits or 0, keys, even)
     else:
-        o, L = plan.launch(splits, keys, even, q, k_cache)(None, arguments)
+        o, L = plan.launch(splits, keys, even, return_lse, q, k_cache)((), arguments)
     return (o, L) if return_lse else o
 
 
@@ -428,13 +437,13 @@ class _Plan:
         self.launches: dict[Any, fast_launch.Replayed] = {}
 
     def launch(
-        self, splits: int | None, keys: int, even: bool, q: torch.Tensor, k: torch.Tensor
+        self, splits: int | None, keys: int, even: bool, lse: bool, q: torch.Tensor, k: torch.Tensor
     ) -> fast_launch.Replayed:
-        cut = (splits, even) if splits else (None, even, keys // SHORTEST)
+        cut = (splits, even, lse) if splits else (None, even, lse, keys // SHORTEST)
         found = self.launches.get(cut)
         if found is None:
-            found = self.launches.get(chosen := (splits or splits_for(q, k.shape[1], keys, even), even))
-            found = found or fast_launch.Replayed(launch_decode, (*self.options, chosen[0], 0, even))
+            found = self.launches.get(chosen := (splits or splits_for(q, k.shape[1], keys, even), even, lse))
+            found = found or fast_launch.Replayed(launch_decode, (*self.options, chosen[0], 0, even, lse))
             self.launches[cut] = self.launches[chosen] = found
         return found
 

@@ -15,14 +15,10 @@ MOST_QUERIES = 8
 SMALLEST_PAGE = 16
 
 
-def check_gradients(**tensors: Any) -> None:
-    """ValueError where a gradient would be expected of ``decode``, which has none."""
-    if torch.is_grad_enabled():
-        for name, x in tensors.items():
-            if isinstance(x, torch.Tensor) and x.requires_grad:
-                raise ValueError(
-                    f"{name} requires gradients, and decode has none; call it inside torch.no_grad(), or attention()"
-                )
+def refuse_gradients(**tensors: torch.Tensor) -> None:
+    """Raise ValueError for the first of these that requires gradients, which ``decode`` has not."""
+    name = next(name for name, x in tensors.items() if x.requires_grad)
+    raise ValueError(f"{name} requires gradients, and decode has none; call it inside torch.no_grad(), or attention()")
 
 
 def decode_options(
@@ -83,7 +79,7 @@ def decode_options(
         check_differentiation(**names)
         if not q.is_meta:
             check_launch(**names)
-            if fast_launch.eager(q, lengths, table) and (check or q.device.type == "cpu"):
+            if (check or q.device.type == "cpu") and fast_launch.kinds(q, lengths, table) is not None:
                 seen = _check_numbers(lengths, table, b, room, rows, k.shape[0])
     return n_q > 1, scale, seen
 

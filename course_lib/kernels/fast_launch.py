@@ -8,10 +8,10 @@ what it launched; from then on it allocates those tensors and hands addresses to
     forward = Replayed(launch_forward, (causal, offset))  # launch_forward(q, k, v, causal, offset) -> (o, L)
     o, L = forward(kinds(q, k, v), (q, k, v))
 
-So a launcher makes its tensors with ``torch.empty`` and the like, launches through ``launching.launch``, and has the zero
-from which a persistent kernel counts its tiles from ``tile_counter``, once. What it computes with torch on the way (a copy,
-a fill) cannot be repeated: a call in which it does is noted as such, and always made anew. So is every call under a Triton
-whose launcher this module does not know.
+So a launcher makes its tensors with ``torch.empty`` and the like, may cut them into several, launches through
+``launching.launch``, and has the zero from which a persistent kernel counts its tiles from ``tile_counter``, once. What it
+computes with torch on the way (a copy, a fill) cannot be repeated: a call in which it does is noted as such, and always made
+anew. So is every call under a Triton whose launcher this module does not know.
 """
 
 import threading
@@ -30,28 +30,30 @@ MOST = 1024  # calls that are remembered, and maps of a tensor: then all are for
 _noted = threading.local()
 
 
-_TENSORS = (torch.Tensor, torch.nn.Parameter)
+_TENSORS, _STRIDED = (torch.Tensor, torch.nn.Parameter), torch.strided
 
 
-def eager(*tensors: Any) -> bool:
-    """Whether torch does no more than compute with these: nothing traces, transforms or watches, no other kind of storage."""
-    for x in tensors:
-        if x is not None and (type(x) not in _TENSORS or x.layout != torch.strided or x.is_meta or x.is_neg()):
-            return False
-    return not (
+def kinds(*tensors: Any) -> tuple[Any, ...] | None:
+    """All that a launch depends on, besides its numbers; equal for tensors that can be exchanged for one another.
+
+    None if torch may do more than compute with these: something traces, transforms or watches, or another kind of storage.
+    """
+    if (
         torch._C._len_torch_dispatch_stack()
         or torch._C._are_functorch_transforms_active()
         or torch._C._get_tracing_state()
         or forward_ad._current_level >= 0
-    )
-
-
-def kinds(first: torch.Tensor, *more: torch.Tensor | None) -> tuple[Any, ...]:
-    """All that a launch depends on, besides its numbers; equal for tensors that can be exchanged for one another."""
-    found: list[Any] = [
-        None if x is None else (x.shape, x.stride(), x.dtype, x.device, x.data_ptr() & 15) for x in (first, *more)
-    ]
-    if first.dtype == torch.float32:
+    ):
+        return None
+    found: list[Any] = []
+    for x in tensors:
+        if x is None:
+            found.append(None)
+        elif type(x) not in _TENSORS or x.layout is not _STRIDED or x.is_meta or x.is_neg():
+            return None
+        else:
+            found.append((x.shape, x.stride(), x.dtype, x.device, x.data_ptr() & 15))
+    if tensors[0].dtype == torch.float32:
         found.append(torch.backends.cuda.matmul.fp32_precision)  # how it is multiplied
     return tuple(found)
 
@@ -69,7 +71,9 @@ class Replayed:
         self.tapes: dict[Any, _Tape] = {}
 
     def __call__(self, kind: Any, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
-        """``kind``: what ``kinds`` says of the tensors, or that part of it in which calls of this launcher differ."""
+        """``kind``: what ``kinds`` says of the tensors, or that part of it in which calls of this launcher differ; None: launched anew."""
+        if kind is None:
+            return self.function(*tensors, *self.options)
         tape = self.tapes.get(kind)
         if tape is None:
             return self._anew(kind, tensors)
@@ -122,6 +126,7 @@ class _Tape:
     def __init__(self, tensors: Sequence[torch.Tensor | None]) -> None:
         # Objects of their own: a caller may pass one tensor as several arguments.
         self.tensors = [None if x is None else x.detach() for x in tensors]
+        self.inputs = len(tensors)
         self.device = next(x.device for x in self.tensors if x is not None)
         self.index = self.device.index
         # Triton compiles for addresses that divide by 16, as those of new tensors do, or for any.
@@ -135,10 +140,7 @@ class _Tape:
     # --- the call that is noted ---
 
     def note(self, function: Callable[..., tuple[torch.Tensor, ...]], options: tuple[Any, ...]) -> Any:
-        inputs, self.counter = (
-            len(self.tensors),
-            tile_counter(self.device),
-        )  # made here, so that the fill is not watched
+        self.counter = tile_counter(self.device)  # made here, so that the fill is not watched
         _noted.tape = self
         try:
             with torch.cuda.device(self.device), _Watched(self):
@@ -146,10 +148,10 @@ class _Tape:
         finally:
             _noted.tape = None
         places = [self.place(x) for x in result]
-        self.repeatable &= None not in places
-        self.results = [place for place in places if place is not None]
-        made = [x for x in self.tensors[inputs:] if x is not None]
-        self.made = [(x.shape, x.stride(), {"dtype": x.dtype, "device": x.device}) for x in made]
+        self.results = [place for place, offset in filter(None, places) if offset == 0]
+        self.repeatable &= len(self.results) == len(places)
+        made = [x for x in self.tensors[self.inputs :] if x is not None]
+        self.made = [(tuple(x.shape), x.stride(), x.dtype) for x in made]
         self.repeatable &= all(x.device == self.device for x in self.tensors if x is not None)
         del self.tensors, self.counter
         return result
@@ -165,23 +167,30 @@ class _Tape:
             return
         self.launches.append(launch)
 
-    def place(self, x: torch.Tensor) -> int | None:
-        """Which of the tensors x is, or is a view of from its first element on; None if that is not certain."""
+    def place(self, x: torch.Tensor) -> tuple[int, int] | None:
+        """Which of the tensors x is, or is a view of, and the bytes before its first element; None if that is not certain.
+
+        A view of an input begins where the input does: how far into it a launcher looks may depend on what is not in its kind.
+        """
         if x is self.counter:
-            return self.COUNTER
+            return self.COUNTER, 0
+        places = []
         for i, known in enumerate(self.tensors):
             if known is x:
-                return i
-        places = [i for i, known in enumerate(self.tensors) if known is not None and known.data_ptr() == x.data_ptr()]
+                return i, 0
+            if known is not None:
+                offset = x.data_ptr() - known.data_ptr()
+                if offset == 0 or (i >= self.inputs and 0 < offset < known.nbytes):
+                    places.append((i, offset))
         return places[0] if len(places) == 1 else None
 
     # --- those after it ---
 
     def __call__(self, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
-        if torch.cuda.current_device() != self.index:
+        if torch._C._cuda_getDevice() != self.index:
             with torch.cuda.device(self.device):
                 return self(tensors)
-        everything = [*tensors, *[torch.empty_strided(shape, strides, **how) for shape, strides, how in self.made]]
+        everything = [*tensors, *[_new(*how) for how in self.made]]
         addresses = [0 if x is None else x.data_ptr() for x in everything]
         if self.counts:
             counter = tile_counter(self.device)
@@ -192,6 +201,8 @@ class _Tape:
         return tuple([everything[place] for place in self.results])  # type: ignore[misc]
 
 
+# torch.empty_strided on the current GPU without torch's dispatcher, as the code has it that torch.compile writes: half the time.
+_new = torch._C._dynamo.guards._empty_strided_cuda  # type: ignore[attr-defined]
 _EMPTY = {torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided, torch.ops.aten.new_empty}
 
 
@@ -219,15 +230,15 @@ class _Launch:
     """
 
     def __init__(
-        self, compiled: Any, grid: tuple[int, ...], args: list[Any], place: Callable[[Any], int | None]
+        self, compiled: Any, grid: tuple[int, ...], args: list[Any], place: Callable[[Any], tuple[int, int] | None]
     ) -> None:
         launcher = compiled.run
         if launcher.global_scratch_size or launcher.profile_scratch_size:
             raise LookupError("it wants memory of its own")
         described = iter(compiled.metadata.tensordesc_meta or ())
         values: list[Any] = []
-        self.pointers: list[tuple[int, int]] = []
-        self.maps: list[tuple[int, int, _Maps]] = []
+        pointers: list[tuple[int, int, int]] = []
+        maps: list[tuple[int, int, _Maps]] = []
         for x in args:
             tensor = getattr(x, "base", x)
             if not isinstance(tensor, torch.Tensor):
@@ -237,33 +248,38 @@ class _Launch:
             if found is None:
                 raise LookupError("a tensor that is neither an input nor made on the way")
             if tensor is x:
-                self.pointers.append((len(values), found))
+                pointers.append((len(values), *found))
                 values.append(0)
+            elif found[1]:
+                raise LookupError("a descriptor that begins inside a tensor")
             else:
-                self.maps.append((len(values), found, _Maps(x, next(described))))
+                maps.append((len(values), found[0], _Maps(x, next(described))))
                 values += [None, *x.shape, *x.strides]
         launch = launcher.launch
-        if self.maps:  # Triton's wrapper makes the maps anew each time: what it wraps
+        if maps:  # Triton's wrapper makes the maps anew each time: what it wraps
             launch = dict(zip(launch.__code__.co_freevars, launch.__closure__, strict=True))["launcher"].cell_contents
         start = [*(*grid, 1, 1)[:3], None, compiled.function, launcher.launch_cooperative_grid, launcher.launch_pdl]
         no_hooks, no_scratch = [None, None, None], [None, None]  # the first of three is what hooks would be told
         if hasattr(launcher, "kernel_signature"):
             start += [compiled.packed_metadata, *no_hooks, *no_scratch]
-            self.start = [*start, launcher.arg_annotations, launcher.kernel_signature]
-            self.launch = lambda start, values: launch(*start, values)
+            start += [launcher.arg_annotations, launcher.kernel_signature]
+            first = len(start)
+            self.launch = lambda *call: launch(*call[:first], list(call[first:]))
         else:
-            self.start = [*start, *no_scratch, compiled.packed_metadata, *no_hooks]
-            self.launch = lambda start, values: launch(*start, *values)
-        self.values = values
+            start += [*no_scratch, compiled.packed_metadata, *no_hooks]
+            first, self.launch = len(start), launch
+        self.call = [*start, *values]
+        self.pointers = [(first + at, place, offset) for at, place, offset in pointers]
+        self.maps = [(first + at, place, made) for at, place, made in maps]
 
     def __call__(self, stream: int, addresses: list[int]) -> None:
-        start, values = self.start.copy(), self.values.copy()  # another thread may be launching, too
-        start[3] = stream
-        for at, place in self.pointers:
-            values[at] = addresses[place]
+        call = self.call.copy()  # another thread may be launching, too
+        call[3] = stream
+        for at, place, offset in self.pointers:
+            call[at] = addresses[place] + offset
         for at, place, maps in self.maps:
-            values[at] = maps[addresses[place]]
-        self.launch(start, values)
+            call[at] = maps[addresses[place]]
+        self.launch(*call)
 
 
 class _Maps(dict[int, Any]):

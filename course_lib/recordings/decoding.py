@@ -1,6 +1,7 @@
 """Decoding on this GPU: decode() and attention() beside torch's fused attention, over batches, lengths and numbers of splits."""
 
 import gc
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,7 +18,6 @@ from course_lib.kernels import tl, triton
 from course_lib.kernels.decoding import decode, splits_for, tile_of
 from course_lib.model.decoding import decode_traffic
 from course_lib.recordings.hopper import compile_together
-from course_lib.recordings.host import microseconds
 
 HEADS, HEADS_K, D = 32, 8, 128
 BATCHES, LENGTHS = (1, 16, 64, 128), (4096, 8192, 32_768, 131_072)
@@ -28,7 +28,7 @@ COUNTS = {
     (1, 131_072): (8, 12, 15, 16, 17, 18, 20, 24, 32, 33, 34, 40, 49, 50, 64, 66, 99, 128),
     (64, 4096): (1, 2, 3, 4, 6, 8, 12),
 }
-LOOP = 10e-3  # seconds that a loop of eager calls takes at least
+LOOP, ROUNDS = 10e-3, 9  # seconds that a loop of eager calls takes at least; how often each is timed
 WRONG = 0.02  # rms error as a share of the rms of what is right; rounding to bf16 makes 0.002 to 0.004
 OURS, PAGED, SDPA, FLEX = "decode()", "decode(), pages of 16", "SDPA", "FlexAttention"
 
@@ -38,12 +38,14 @@ Calls = dict[str, Callable[[], Any]]
 def decoding_speed(small: bool = False) -> list[dict[str, Any]]:
     """bf16, 32 heads of queries on 8 of 128: seconds of one step's attention in replayed graphs and in eager calls, and the bytes moved.
 
+    An eager call's are those of a loop of calls, from the GPU's first to its last, for each; *host*: what Python took to hand over
+    the same loops, for each call. Where the GPU is the faster of the two, both are the same.
+
     decode() with a contiguous cache, with pages of 16 and 256 in shuffled order, and unsplit; attention(); torch's SDPA with
     ``enable_gqa``, and with FlashAttention-2; compiled FlexAttention in three cells; *read*, a kernel that does no more than read K and V.
-    All of a cell in alternating turns. ``kernel`` is what a peer launched, by its profile; *host*: what a call costs the host, in
-    one cell, as in ``attention_host``. Each answer is held against float64 in the first and the last head of a sequence. A peer that
-    is wrong or raises is left out with a printed line; raises RuntimeError where one of ours is. ``small``: on the CPU in fp16, one cell
-    of few keys, to see that it runs.
+    All of a cell in alternating turns. ``kernel`` is what a peer launched, by its profile. Each answer is held against float64 in
+    the first and the last head of a sequence. A peer that is wrong or raises is left out with a printed line; raises RuntimeError
+    where one of ours is. ``small``: on the CPU in fp16, one cell of few keys, to see that it runs.
     """
     rows: list[dict[str, Any]] = []
     cells = [(1, 40)] if small else [(b, n) for b in BATCHES for n in LENGTHS if _bytes(b, n) <= _most()]
@@ -150,13 +152,6 @@ def _cell(batch: int, n: int, small: bool) -> list[dict[str, Any]]:
             }
             row |= {"bytes": _bytes(batch, n) if name == "read" else cost.total_bytes, "kernel": kernels.get(name, "")}
             rows.append(row | _seconds(timing))
-    if (batch, n) == (BATCHES[0], LENGTHS[0]):
-        for name in (OURS, "attention()", SDPA):
-            quarters = [x / 1e6 for x in microseconds(calls[name])]
-            like = next(row for row in rows if row["algorithm"] == name)
-            rows.append(
-                like | {"how": "host"} | dict(zip(("quarter", "seconds", "three_quarters"), quarters, strict=True))
-            )
     return rows
 
 
@@ -289,17 +284,26 @@ def _timed(calls: Calls, small: bool, only_graphs: bool = False) -> Iterator[tup
     if small:
         yield "eager", {name: measure.seconds(call, repeats=1, warm_up=0) for name, call in calls.items()}
         return
-    yield "graphs", measure.seconds_interleaved(calls, rounds=9)
+    yield "graphs", measure.seconds_interleaved(calls, rounds=ROUNDS)
     if only_graphs:
         return
     counts, loops = {}, {}
+    host: dict[str, list[float]] = {name: [] for name in calls}
     for name, call in calls.items():
         counts[name] = max(3, round(LOOP / measure.seconds(call, repeats=3).median))
-        loops[name] = partial(_loop, call, counts[name])
-    found = measure.seconds_interleaved(loops, rounds=9, graph=False)
+        loops[name] = partial(_loop, call, counts[name], host[name])
+    found = measure.seconds_interleaved(loops, rounds=ROUNDS, graph=False)
     yield "eager", {name: measure.Timing(*(x / counts[name] for x in timing)) for name, timing in found.items()}
+    yield "host", {name: _quarters(samples[-ROUNDS:]) for name, samples in host.items()}  # those before warmed up
 
 
-def _loop(call: Callable[[], Any], count: int) -> None:
+def _loop(call: Callable[[], Any], count: int, host: list[float]) -> None:
+    begin = time.perf_counter()
     for _ in range(count):
         call()
+    host.append((time.perf_counter() - begin) / count)
+
+
+def _quarters(samples: list[float]) -> measure.Timing:
+    low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return measure.Timing(middle, low, high)

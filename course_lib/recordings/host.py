@@ -47,7 +47,7 @@ def attention_host() -> list[dict[str, Any]]:
         calls["an operator, Triton's launch"] = partial(_by_operator, q, k, v)
         parts: dict[str, Callable[[], Any]] = {
             "Triton's launch alone": partial(module.launch_forward, q, k, v, *options),
-            "the repeated launch alone": partial(repeated, None, (q, k, v)),
+            "the repeated launch alone": partial(repeated, (), (q, k, v)),
         }
         for mode, within in MODES.items():
             for name, call in (calls | (parts if mode == "no_grad" else {})).items():
