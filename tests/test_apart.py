@@ -1,8 +1,13 @@
 """A student's function in processes of its own, as grading calls it where calls are to know nothing of each other."""
 
 import contextlib
+import fcntl
 import io
 import os
+import resource
+import socket
+import sys
+import threading
 import time
 
 import pytest
@@ -132,8 +137,51 @@ def test_no_word_goes_by_a_file(tmp_path) -> None:
     def function(x):
         (tmp_path / "word").write_text("word")
 
-    with called(function) as page, pytest.raises(EndedError, match="File too large"):
+    with called(function) as page, pytest.raises(EndedError, match=r"File too large|Operation not permitted"):
         page(0)
+
+
+PARENT = os.getpid()
+WORDS = {
+    "a folder": lambda folder: (folder / "word").mkdir(),
+    "a link": lambda folder: (folder / "word").symlink_to("word"),
+    "an empty file": lambda folder: (folder / "word").touch(),
+    "a pipe": lambda folder: os.mkfifo(folder / "word"),
+    "a time": lambda folder: os.utime(folder, (1, 2)),
+    "a mode": lambda folder: folder.chmod(0o711),
+    "an attribute": lambda folder: os.setxattr(folder, "user.word", b"word"),
+    "a lock": lambda folder: fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH),
+    "a socket": lambda folder: socket.socket(socket.AF_UNIX),
+    "another process": lambda folder: os.fork(),
+    "a signal": lambda folder: os.kill(PARENT, 0),
+    "a limit": lambda folder: resource.prlimit(PARENT, resource.RLIMIT_STACK),
+    "a priority": lambda folder: os.getpriority(os.PRIO_PROCESS, PARENT),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="seccomp is Linux's")
+@pytest.mark.parametrize("by", WORDS)
+def test_no_word_goes_by(by, tmp_path) -> None:
+    with called(lambda x: WORDS[by](tmp_path)) as page, pytest.raises(EndedError, match="Operation not permitted"):
+        page(0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="seccomp is Linux's")
+def test_what_an_answer_needs_is_left(tmp_path) -> None:
+    (tmp_path / "read").write_text("read")
+
+    def function(x):
+        thread = threading.Thread(target=lambda: None)
+        thread.start()
+        thread.join()
+        return (
+            (tmp_path / "read").read_text(),
+            resource.getrlimit(resource.RLIMIT_FSIZE)[0],
+            len(os.sched_getaffinity(0)) > 0,
+        )
+
+    with called(function) as page:
+        assert page(0) == ("read", 0, True)
 
 
 def test_a_call_costs_little() -> None:

@@ -46,7 +46,7 @@ KINDS = {
     "wrong": "new = max(m, float(x.max())); return new, l + float(torch.exp(x - new).sum())",
     "crashing": "import os; os.abort()",
     "greedy": "return torch.ones(10**12), l",
-    "endless": "while True: pass",
+    "endless": "import time\n    while True: time.sleep(9)",
     "empty": "...",
 }
 # Gradings one after another: at once they can give work the same account, and then count each other's processes.

@@ -21,7 +21,7 @@ pytestmark = [
 WAITS = (
     "import subprocess\ndef phase_of(n, buffers):\n    subprocess.run(['PLACE/sleeper', '99'], executable='sleep')\n"
 )
-NEVER = "X = [0 for _ in iter(int, 1)]\ndef phase_of(n, buffers):\n    return X\n"
+NEVER = "import time\nX = [time.sleep(9) for _ in iter(int, 1)]\ndef phase_of(n, buffers):\n    return X\n"
 
 
 def sleepers(place: Path) -> set[int]:
@@ -55,13 +55,20 @@ def class_(tmp_path, place) -> Path:
     return folder
 
 
+def _heeds_ctrl_c() -> None:
+    """Tests that a shell has put into the background ignore it, and so would what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 # SIGTERM each week: to Python it is what SIGINT is, and the death of make sends it, below.
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.weekly)])
 def test_ended_by_a_signal_it_leaves_nothing(how, way, place, class_) -> None:
     environment = os.environ | {"TMPDIR": str(place)}
     (class_ / "grades.csv").write_text("before")
     command = [sys.executable, "-m", "course_lib.exercises", "grade", "--way", way, str(class_)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as grading:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, preexec_fn=_heeds_ctrl_c
+    ) as grading:
         assert until(lambda: sleepers(place))
         grading.send_signal(how)
         said, _ = grading.communicate(timeout=60)

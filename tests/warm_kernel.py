@@ -72,8 +72,10 @@ def connected(path: str) -> socket.socket:
         try:
             server.connect(path)
             return server
-        except OSError:
+        except OSError as error:
             server.close()
+            if isinstance(error, ConnectionRefusedError):  # it is gone, or listens in a moment
+                end = min(end, time.monotonic() + 2)
             if time.monotonic() > end or not os.path.exists(f"{path}.asked"):
                 raise
             time.sleep(0.05)
@@ -113,17 +115,22 @@ def _start(door: socket.socket, kernels: Kernels) -> None:
     wire, _ = door.accept()
     head, descriptors, *_ = socket.recv_fds(wire, 8, 3)
     question = b""
-    while len(question) < int.from_bytes(head, "little"):
-        question += wire.recv(1 << 20)
-    pid = os.fork()
+    while (more := wire.recv(1 << 20)) and len(question) + len(more) < int.from_bytes(head, "little"):
+        question += more
+    question += more
+    pid = os.fork() if more else -1
     if pid == 0:
         for held in (door, wire, *kernels.values()):
             held.close()
         _become(descriptors, *json.loads(question))
     for descriptor in descriptors:
         os.close(descriptor)
-    wire.sendall(pid.to_bytes(8, "little"))
+    if pid < 0:  # whoever asked is gone
+        wire.close()
+        return
     kernels[pid] = wire
+    with contextlib.suppress(OSError):
+        wire.sendall(pid.to_bytes(8, "little"))
 
 
 def _reap(kernels: Kernels) -> None:
