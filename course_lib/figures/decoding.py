@@ -311,18 +311,12 @@ def paging() -> list[tuple[str, bool]]:
 
 
 def sixteen_is_enough() -> list[tuple[str, bool]]:
-    """C25: in how many cells pages of 16 take up to 5 % more time than pages of 256, and in how many more."""
+    """C25: whether pages of 16 take less than 5 % more time than pages of 256 in most cells, as "most workloads" asks."""
     pairs = zip(against(PAGED, *BATCHES), against("decode(), pages of 256", *BATCHES), strict=True)
     prices = [100 * (x / y - 1) for x, y in pairs]
-    small, large = [x for x in prices if x < 5], [x for x in prices if x >= 5]
-    return [
-        (
-            f"beside pages of 256, {len(some)} of {len(prices)} cells: {min(some):.1f} to {max(some):.1f} % more time",
-            passes,
-        )
-        for some, passes in ((small, True), (large, False))
-        if some
-    ]
+    small = sum(price < 5 for price in prices)
+    found = f"beside pages of 256 {min(prices):.1f} to {max(prices):.1f} % more time, less than 5 % in {small} of {len(prices)} cells"
+    return [(found, small > len(prices) / 2)]
 
 
 class Reported(NamedTuple):
