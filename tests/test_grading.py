@@ -330,6 +330,29 @@ def test_no_memory_no_end() -> None:
     assert fresh_process.sent(fails, seconds=20.0) == ((1,), "its process ended with exit code 1")
 
 
+FORKS = """
+import os, signal
+from course_lib.exercises import isolation
+reader, writer = os.pipe()
+if os.fork() == 0:
+    filled = b"x" * (400 << 20)
+    os.fork(), os.fork()
+    os.write(writer, b"!")
+    signal.pause()
+for _ in range(4):
+    os.read(reader, 1)
+print(isolation.memory(1 << 40) >> 20, isolation.memory(0) >> 20)
+isolation.end_descendants()
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="there is no /proc to read it from")
+def test_what_several_processes_share_counts_once() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=100)
+    each, once = map(int, done.stdout.split())
+    assert 400 <= once < 1200 < 1600 <= each
+
+
 def test_on_a_gpu_the_page_is_read_again_in_another_process(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "p.json"))
     monkeypatch.setattr(course_exercises.runtime, "mode", lambda: "GPU")

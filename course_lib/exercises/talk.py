@@ -88,4 +88,6 @@ class Talk:
         code = os.read(self._told, 20) if select.select([self._told], [], [], isolation.GRACE)[0] else b""
         if not code:
             raise WorkError(LOST)
+        if code.endswith(isolation.TOO_MUCH):
+            return f"its processes took more than {isolation.TOGETHER >> 30} GB together"
         return isolation.how(int(code))
