@@ -20,21 +20,15 @@ import pytest
 from course_lib import exercises as course_exercises
 from course_lib import runtime
 from course_lib.exercises import __main__ as command_line
-from course_lib.exercises import (
-    cells,
-    checking,
-    exercises,
-    fresh_process,
-    functions,
-    grading,
-    material,
-    progress_file,
-    sandbox,
-    values,
-)
-from course_lib.exercises.bundle import write_bundle
-from course_lib.exercises.definitions import definitions
-from course_lib.exercises.grade_tables import Grade, totals
+from course_lib.exercises import exercises, values
+from course_lib.exercises.checker import checking, fresh_process, material, progress_file
+from course_lib.exercises.grader import grading
+from course_lib.exercises.grader.grade_tables import Grade, totals
+from course_lib.exercises.handout import cells
+from course_lib.exercises.handout.bundle import write_bundle
+from course_lib.exercises.page import functions
+from course_lib.exercises.page.definitions import definitions
+from course_lib.exercises.sandbox import client
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 HEAD = "def online_update(m, l, x):\n    "
@@ -186,7 +180,7 @@ def test_the_students_copy_knows_cases_and_wrong_results_as_data_alone(copy, mon
 ATTEMPTS = """
 import json, linecache, math, sys, torch
 from course_lib.exercises import exercises
-from course_lib.exercises.checking import check_exercise
+from course_lib.exercises.checker.checking import check_exercise
 from course_lib.kernels import tl, triton
 from course_lib.model.memory import *
 for name, source in json.load(open(sys.argv[1])):
@@ -293,8 +287,8 @@ def test_on_a_full_disk_the_tables_are_printed(tmp_path, monkeypatch, capsys) ->
 
 def test_as_root_without_a_way_nothing_is_run(tmp_path, monkeypatch) -> None:
     (tmp_path / "02.ipynb").write_text(notebook(KINDS["right"]))
-    monkeypatch.setattr(sandbox.os, "getuid", lambda: 0)
-    with pytest.raises(sandbox.SandboxError, match="never as root"):
+    monkeypatch.setattr(client.os, "getuid", lambda: 0)
+    with pytest.raises(client.SandboxError, match="never as root"):
         grading.grade(tmp_path, way="limits")
 
 
@@ -328,6 +322,29 @@ def test_time_is_up_for_all_that_was_started(tmp_path) -> None:
 def test_no_memory_no_end() -> None:
     assert fresh_process.sent(too_much, seconds=20.0) == ((), "its process ended with exit code 1")
     assert fresh_process.sent(fails, seconds=20.0) == ((1,), "its process ended with exit code 1")
+
+
+FORKS = """
+import os, signal
+from course_lib.exercises.processes import isolation
+reader, writer = os.pipe()
+if os.fork() == 0:
+    filled = b"x" * (400 << 20)
+    os.fork(), os.fork()
+    os.write(writer, b"!")
+    signal.pause()
+for _ in range(4):
+    os.read(reader, 1)
+print(isolation.memory(1 << 40) >> 20, isolation.memory(0) >> 20)
+isolation.end_descendants()
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="there is no /proc to read it from")
+def test_what_several_processes_share_counts_once() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=100)
+    each, once = map(int, done.stdout.split())
+    assert 400 <= once < 1200 < 1600 <= each
 
 
 def test_on_a_gpu_the_page_is_read_again_in_another_process(monkeypatch, tmp_path) -> None:

@@ -126,14 +126,14 @@ def _levels(ax: Axes, heads: int, n: int) -> None:
             ax.text(
                 (read + written) / 1e9 + 0.15,
                 y,
-                f"{where}: {style.bytes_text(read + written)}",
+                f"{where}: {style.bytes_text(read + written)}, {style.bytes_text(written)} written",
                 va="center",
                 fontsize=11,
             )
     ax.set_yticks([1, 5, 9], COMPARED)
     ax.tick_params(axis="y", length=0)
     ax.invert_yaxis()
-    ax.set(xlabel="GB, blue read, orange written", xlim=(0, 22))
+    ax.set(xlabel="GB, blue read, orange written", xlim=(0, 27))
     ax.set_xticks(range(0, 20, 5))
     ax.grid(False, axis="y")
     ax.set_title("The caches hide the writes of V1, parallel, from DRAM", loc="left", fontsize=12.5, weight="bold")

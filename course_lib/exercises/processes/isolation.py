@@ -22,7 +22,9 @@ import torch
 from course_lib.exercises import values
 
 GIGABYTES = 4  # that a process may take on top of what the library does
+TOGETHER = 3 << 30  # bytes of memory that all processes of a piece of work may fill; what they share counts once
 FILE = 256 << 20  # bytes of a file that it may write
+TOO_MUCH = b"memory"  # what stands in place of an exit code where they took more
 LONGEST = 16 << 20  # bytes of a message
 MOST = 64 << 20  # bytes of all messages
 GRACE = 5.0  # seconds for a supervisor to end what there is
@@ -217,7 +219,7 @@ def prctl(option: int, value: int) -> None:
 def end_descendants() -> None:
     """Kill all processes below this one, until there are none."""
     end = time.monotonic() + GRACE / 2
-    while (found := _descendants()) and time.monotonic() < end:
+    while (found := descendants()) and time.monotonic() < end:
         for signal_ in (signal.SIGSTOP, signal.SIGKILL):
             for pid in found:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -227,7 +229,7 @@ def end_descendants() -> None:
                 pass
 
 
-def _descendants() -> list[int]:
+def descendants() -> list[int]:
     """The living processes below this one; where there is no /proc, none."""
     parents: dict[int, int] = {}
     for entry in os.listdir("/proc") if os.path.isdir("/proc") else ():
@@ -241,3 +243,21 @@ def _descendants() -> list[int]:
         before = len(below)
         below |= {pid for pid, parent in parents.items() if parent in below}
     return sorted(below - {os.getpid()})
+
+
+def memory(limit: int) -> int:
+    """Bytes that the processes below this one fill together; up to ``limit`` what they share may be counted more than once."""
+    found = descendants()
+    resident = sum(_kilobytes(pid, "status", "VmRSS:") or 0 for pid in found) << 10
+    if resident <= limit:  # quickly read; the rest takes the kernel milliseconds a process
+        return resident
+    shares = (_kilobytes(pid, "smaps_rollup", "Pss:") for pid in found)
+    return sum(_kilobytes(pid, "status", "VmRSS:") or 0 if kb is None else kb for pid, kb in zip(found, shares)) << 10
+
+
+def _kilobytes(pid: int, file: str, key: str) -> int | None:
+    """A line of a process's file in /proc; None where it has none, or shows it to nobody."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{pid}/{file}").read_text(encoding="utf-8", errors="replace").splitlines()
+        return int(next(line for line in lines if line.startswith(key)).split()[1])
+    return None

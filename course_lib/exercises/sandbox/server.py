@@ -1,6 +1,6 @@
 """Inside the sandbox: a server that has imported the exercises and forks, for each piece of work, a process that can do little else.
 
-python -m course_lib.exercises.sandbox_server SOCKET SETTINGS, started by ``sandbox.py`` with a copy of the library that has no oracles and
+python -m course_lib.exercises.sandbox.server SOCKET SETTINGS, started by ``client.py`` with a copy of the library that has no oracles and
 no solutions. Each message on the socket brings three file descriptors: of the question (to read), of the answer, and of the exit code
 (to write). Where the system has namespaces each piece of work gets its own for processes, network and mounts; whatever it starts
 is ended with it. SETTINGS: JSON, see ``Settings``.
@@ -25,13 +25,16 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 
-from course_lib.exercises import answering, catalogue, isolation, landlock, seccomp
-from course_lib.exercises.enclosure import EACH
+from course_lib.exercises import catalogue
+from course_lib.exercises.processes import isolation, landlock, seccomp
+from course_lib.exercises.sandbox import answering
+from course_lib.exercises.sandbox.enclosure import EACH
 
 SCRATCH = "/scratch"  # of a piece of work, where it has namespaces
 ROOM = 64 << 20  # bytes of it, in 4,096 files at the most
 PROCESSES, OPEN_FILES, FILE = 48, 256, 32 << 20
 LONGEST_QUESTION = 256 << 20
+PAUSE = 0.1  # seconds between two looks at the memory that a piece of work takes
 _MOUNTS, _HOST, _IPC, _USER, _PIDS, _NETWORK = (
     0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000,
 )  # of unshare  # fmt: skip
@@ -57,7 +60,7 @@ def main() -> None:
     control, settings = socket.socket(fileno=int(sys.argv[1])), Settings(*json.loads(sys.argv[2]))
     for module in catalogue.modules():
         __import__(module)
-    import course_lib.exercises.plain_kernels  # noqa: F401 - so that no fork has to
+    import course_lib.exercises.page.plain_kernels  # noqa: F401 - so that no fork has to
 
     torch.ones(64).half().float()  # PyTorch asks /proc once what this CPU can, and work has no /proc
 
@@ -130,16 +133,22 @@ def _start(settings: Settings, number: int, seconds: float, ask: int, answer: in
         isolation.prctl(isolation.DIE_WITH_PARENT, signal.SIGKILL)
         _mount(account)
         _guarded(lambda: _look_after(settings, account, SCRATCH, seconds, ask, answer, ended))
-    for descriptor in (ask, answer, ended):
+    for descriptor in (ask, answer):
         os.close(descriptor)
     isolation.prctl(isolation.DIE_WITH_PARENT, signal.SIGKILL)
-    os.waitpid(init, 0)
+    while not os.waitpid(init, os.WNOHANG)[0]:
+        time.sleep(PAUSE)
+        if isolation.memory(isolation.TOGETHER) > isolation.TOGETHER:
+            os.kill(init, signal.SIGKILL)
+            os.waitpid(init, 0)
+            _tell(ended, isolation.TOO_MUCH)
+            break
     os._exit(0)
 
 
 def _unshare() -> None:
     user, group = os.getuid(), os.getgid()
-    _done(_LIBC.unshare(_MOUNTS | _HOST | _IPC | _PIDS | _NETWORK | (_USER if user else 0)))
+    _done(_LIBC.unshare(_HOST | _IPC | _PIDS | _NETWORK | (_USER if user else 0)))
     if user:
         isolation.prctl(isolation.DUMPABLE, 1)  # or these files are root's
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
@@ -147,7 +156,8 @@ def _unshare() -> None:
 
 
 def _mount(account: int) -> None:
-    """A scratch folder, and nothing of processes that are not its own."""
+    """A scratch folder, and no /proc: that is left to whoever watches this process's memory."""
+    _done(_LIBC.unshare(_MOUNTS))
     owner = account or os.getuid()
     for place, flags, options in (
         ("/proc", _NOSUID_NODEV | _READ_ONLY, "size=4k,nr_inodes=1"),
@@ -176,12 +186,22 @@ def _look_after(
     os.close(answer)
     gone, limit, found, status = select.poll(), time.monotonic() + seconds + isolation.GRACE, 0, 0
     gone.register(ended, 0)
+    look = time.monotonic() + PAUSE
     while not found and time.monotonic() < limit and not gone.poll(3):
         found, status = _ended(worker)
+        if not settings.namespaces and time.monotonic() > look:  # else this is seen from outside
+            if isolation.memory(isolation.TOGETHER) > isolation.TOGETHER:
+                _tell(ended, isolation.TOO_MUCH)
+                _end(settings, account, scratch)
+            look = time.monotonic() + PAUSE
     if found:
-        with contextlib.suppress(OSError):
-            os.write(ended, b"%d" % os.waitstatus_to_exitcode(status))
+        _tell(ended, b"%d" % os.waitstatus_to_exitcode(status))
     _end(settings, account, scratch)
+
+
+def _tell(ended: int, how: bytes) -> None:
+    with contextlib.suppress(OSError):  # nobody waits any more
+        os.write(ended, how)
 
 
 def _ended(worker: int) -> tuple[int, int]:

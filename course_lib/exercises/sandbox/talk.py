@@ -6,7 +6,8 @@ import threading
 import time
 from typing import Any, NoReturn
 
-from course_lib.exercises import isolation, values
+from course_lib.exercises import values
+from course_lib.exercises.processes import isolation
 
 LOST, INTERRUPTED = "the sandbox that it ran in is gone", "grading was interrupted"  # ways in which work ends
 
@@ -88,4 +89,6 @@ class Talk:
         code = os.read(self._told, 20) if select.select([self._told], [], [], isolation.GRACE)[0] else b""
         if not code:
             raise WorkError(LOST)
+        if code.endswith(isolation.TOO_MUCH):
+            return f"its processes took more than {isolation.TOGETHER >> 30} GB together"
         return isolation.how(int(code))
