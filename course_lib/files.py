@@ -5,6 +5,7 @@ import os
 import secrets
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]  # the course's folder
 PARTIAL = ".partial"  # ends the name of a file that is being written; one that is left over means nothing
 
 

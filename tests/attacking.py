@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.exercises import bundle, landlock, sandbox
+from course_lib.exercises.handout import bundle
+from course_lib.exercises.processes import landlock
+from course_lib.exercises.sandbox import client
 
 RIGHT = "def phase_of(n, buffers):\n    r = n // buffers\n    return n % buffers, r % 2, 1 - r % 2\n"
 
@@ -28,17 +30,17 @@ def possible(way: str) -> str:
     if way == "limits" and landlock.version() < 1:
         return "limits alone, without Landlock, hide nothing: grading says so"
     try:
-        with sandbox.Sandbox(way=way):
+        with client.Sandbox(way=way):
             return ""
-    except sandbox.SandboxError as error:
+    except client.SandboxError as error:
         return str(error)
 
 
-@pytest.fixture(scope="module", params=sandbox.WAYS)
+@pytest.fixture(scope="module", params=client.WAYS)
 def way(request) -> str:
     """Each that this machine has. COURSE_REQUIRE_SANDBOX=1 wants one at least."""
     lacking = possible(request.param)
-    if lacking and os.environ.get("COURSE_REQUIRE_SANDBOX") == "1" and all(map(possible, sandbox.WAYS)):
+    if lacking and os.environ.get("COURSE_REQUIRE_SANDBOX") == "1" and all(map(possible, client.WAYS)):
         pytest.fail(f"COURSE_REQUIRE_SANDBOX is set, and there is none: {lacking}")
     if lacking:
         pytest.skip(lacking)

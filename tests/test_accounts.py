@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from course_lib.exercises import enclosure
+from course_lib.exercises.sandbox import enclosure
 
 pytestmark = pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root has accounts to give")
 TAKES = """
 import sys, time
 from pathlib import Path
-from course_lib.exercises import enclosure
+from course_lib.exercises.sandbox import enclosure
 enclosure.LOCKS, enclosure._owners = Path(sys.argv[1]), set
 print(enclosure.free_account()[0], flush=True)
 time.sleep(99)

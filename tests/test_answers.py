@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from course_lib import runtime
-from course_lib.exercises import answering, checking, exercises, values
-from course_lib.exercises.checking import check_exercise
-from course_lib.exercises.forked_process import Outcome
-from course_lib.exercises.material import material
+from course_lib.exercises import exercises, values
+from course_lib.exercises.checker import checking
+from course_lib.exercises.checker.checking import check_exercise
+from course_lib.exercises.checker.material import material
+from course_lib.exercises.processes.forked_process import Outcome
+from course_lib.exercises.sandbox import answering
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 FILES = sorted(path.stem for path in (Path(__file__).parent / "answers").glob("*.py"))

@@ -13,9 +13,9 @@ import time
 import pytest
 import torch
 
-from course_lib.exercises.apart import Page
-from course_lib.exercises.forked_process import EndedError
-from course_lib.exercises.guarded_memory import GuardedMemory, Near, far
+from course_lib.exercises.harness.guarded_memory import GuardedMemory, Near, far
+from course_lib.exercises.processes.apart import Page
+from course_lib.exercises.processes.forked_process import EndedError
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 SEEN: list[object] = []

@@ -23,9 +23,11 @@ import pytest
 from attacking import RIGHT, page, possible, running
 
 from course_lib import runtime
-from course_lib.exercises import enclosure, exercises, landlock
-from course_lib.exercises.material import material
-from course_lib.exercises.progress_file import ROOT
+from course_lib.exercises import exercises
+from course_lib.exercises.checker.material import material
+from course_lib.exercises.processes import landlock
+from course_lib.exercises.sandbox import enclosure
+from course_lib.files import ROOT
 
 pytestmark = [
     pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter"),

@@ -11,19 +11,12 @@ import torch
 from written import RIGHT, defined, online
 
 from course_lib import runtime
-from course_lib.exercises import (
-    check,
-    exercises,
-    hint,
-    material,
-    progress,
-    progress_file,
-    solution,
-)
+from course_lib.exercises import check, exercises, hint, progress, solution
 from course_lib.exercises.base import Case
-from course_lib.exercises.checking import shown
-from course_lib.exercises.differences import differs
-from course_lib.exercises.forked_process import Failure
+from course_lib.exercises.checker import material, progress_file
+from course_lib.exercises.checker.checking import shown
+from course_lib.exercises.checker.differences import differs
+from course_lib.exercises.processes.forked_process import Failure
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 ALL = list(exercises().values())

@@ -20,10 +20,12 @@ import torch
 from written import RIGHT as RIGHT_ANSWER
 
 from course_lib import runtime
-from course_lib.exercises import check, fresh_process, isolation, progress_file, values
-from course_lib.exercises.checking import Report
-from course_lib.exercises.differences import differs
-from course_lib.exercises.forked_process import Failure, outcomes
+from course_lib.exercises import check, values
+from course_lib.exercises.checker import fresh_process, progress_file
+from course_lib.exercises.checker.checking import Report
+from course_lib.exercises.checker.differences import differs
+from course_lib.exercises.processes import isolation
+from course_lib.exercises.processes.forked_process import Failure, outcomes
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 
@@ -239,7 +241,7 @@ def test_a_check_leaves_the_pages_random_numbers_alone() -> None:
         exec(f"def {name}(*args): return None", space)
         with pytest.MonkeyPatch.context() as patch:
             for known in ("_known", "_tried"):
-                patch.setattr(f"course_lib.exercises.material.{known}", {})
+                patch.setattr(f"course_lib.exercises.checker.material.{known}", {})
             check(space[name])
     assert torch.equal(torch.random.get_rng_state(), state)
 
@@ -381,7 +383,7 @@ def test_what_a_page_sends_is_data_and_ends_with_it(tmp_path) -> None:
 
 def test_the_end_of_the_caller_ends_its_checks(tmp_path) -> None:
     code = (
-        "import time, os\nfrom course_lib.exercises.isolation import forked\n"
+        "import time, os\nfrom course_lib.exercises.processes.isolation import forked\n"
         f"def work():\n    open({str(tmp_path / 'begun')!r}, 'w'); time.sleep(1.5); open({str(tmp_path / 'written')!r}, 'w')\n    yield 1\n"
         "forked(work, 60.0)"
     )

@@ -8,9 +8,12 @@ import torch
 from written import defined
 
 from course_lib import runtime
-from course_lib.exercises import check, compiling, exercises, isolation, talk
+from course_lib.exercises import check, exercises
 from course_lib.exercises.base import Case
-from course_lib.exercises.checking import shown
+from course_lib.exercises.checker import compiling
+from course_lib.exercises.checker.checking import shown
+from course_lib.exercises.processes import isolation
+from course_lib.exercises.sandbox import talk
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 

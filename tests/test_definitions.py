@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_lib.exercises.definitions import definitions
+from course_lib.exercises.page.definitions import definitions
 
 
 def test_only_what_is_needed_is_run() -> None:

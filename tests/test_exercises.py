@@ -11,10 +11,12 @@ import pytest
 from written import defined
 
 from course_lib import runtime
-from course_lib.exercises import cells, checking, exercises, material
+from course_lib.exercises import exercises
 from course_lib.exercises.base import Exercise
-from course_lib.exercises.checking import check_exercise
-from course_lib.exercises.differences import differs
+from course_lib.exercises.checker import checking, material
+from course_lib.exercises.checker.checking import check_exercise
+from course_lib.exercises.checker.differences import differs
+from course_lib.exercises.handout import cells
 from course_lib.publish import notebooks
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")

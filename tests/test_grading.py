@@ -20,21 +20,15 @@ import pytest
 from course_lib import exercises as course_exercises
 from course_lib import runtime
 from course_lib.exercises import __main__ as command_line
-from course_lib.exercises import (
-    cells,
-    checking,
-    exercises,
-    fresh_process,
-    functions,
-    grading,
-    material,
-    progress_file,
-    sandbox,
-    values,
-)
-from course_lib.exercises.bundle import write_bundle
-from course_lib.exercises.definitions import definitions
-from course_lib.exercises.grade_tables import Grade, totals
+from course_lib.exercises import exercises, values
+from course_lib.exercises.checker import checking, fresh_process, material, progress_file
+from course_lib.exercises.grader import grading
+from course_lib.exercises.grader.grade_tables import Grade, totals
+from course_lib.exercises.handout import cells
+from course_lib.exercises.handout.bundle import write_bundle
+from course_lib.exercises.page import functions
+from course_lib.exercises.page.definitions import definitions
+from course_lib.exercises.sandbox import client
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 HEAD = "def online_update(m, l, x):\n    "
@@ -186,7 +180,7 @@ def test_the_students_copy_knows_cases_and_wrong_results_as_data_alone(copy, mon
 ATTEMPTS = """
 import json, linecache, math, sys, torch
 from course_lib.exercises import exercises
-from course_lib.exercises.checking import check_exercise
+from course_lib.exercises.checker.checking import check_exercise
 from course_lib.kernels import tl, triton
 from course_lib.model.memory import *
 for name, source in json.load(open(sys.argv[1])):
@@ -293,8 +287,8 @@ def test_on_a_full_disk_the_tables_are_printed(tmp_path, monkeypatch, capsys) ->
 
 def test_as_root_without_a_way_nothing_is_run(tmp_path, monkeypatch) -> None:
     (tmp_path / "02.ipynb").write_text(notebook(KINDS["right"]))
-    monkeypatch.setattr(sandbox.os, "getuid", lambda: 0)
-    with pytest.raises(sandbox.SandboxError, match="never as root"):
+    monkeypatch.setattr(client.os, "getuid", lambda: 0)
+    with pytest.raises(client.SandboxError, match="never as root"):
         grading.grade(tmp_path, way="limits")
 
 
@@ -332,7 +326,7 @@ def test_no_memory_no_end() -> None:
 
 FORKS = """
 import os, signal
-from course_lib.exercises import isolation
+from course_lib.exercises.processes import isolation
 reader, writer = os.pipe()
 if os.fork() == 0:
     filled = b"x" * (400 << 20)

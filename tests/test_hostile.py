@@ -13,10 +13,12 @@ import pytest
 import torch
 
 from course_lib import runtime
-from course_lib.exercises import check, checking, compiling, functions, hint, progress_file
+from course_lib.exercises import check, hint
 from course_lib.exercises.catalogue import exercises
-from course_lib.exercises.definitions import definitions
-from course_lib.exercises.forked_process import Outcome, outcomes
+from course_lib.exercises.checker import checking, compiling, progress_file
+from course_lib.exercises.page import functions
+from course_lib.exercises.page.definitions import definitions
+from course_lib.exercises.processes.forked_process import Outcome, outcomes
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 
@@ -144,7 +146,7 @@ def test_a_kernels_sockets_and_files_are_not_the_functions(tmp_path) -> None:
 
 @pytest.mark.parametrize("name", ["lite_weights", "merge_states", "softcap_with_gradient"])
 def test_a_pages_settings_stay_its_own(name, monkeypatch) -> None:
-    monkeypatch.setattr("course_lib.exercises.material._known", {})
+    monkeypatch.setattr("course_lib.exercises.checker.material._known", {})
     function = answer(name)
     torch.set_default_dtype(torch.float64)
     try:

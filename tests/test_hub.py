@@ -19,7 +19,7 @@ import pytest
 from classroom import BLOCK, PAGE, Answer, Classroom, Notebook, Student, classroom, memory, told
 
 from course_lib import data
-from course_lib.exercises.bundle import write_bundle
+from course_lib.exercises.handout.bundle import write_bundle
 from course_lib.publish import notebooks
 from course_lib.recordings import records
 from course_lib.show.tables import Table

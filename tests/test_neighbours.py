@@ -6,11 +6,14 @@ import time
 
 import pytest
 
-from course_lib.exercises import bundle, collected, exercises, grade_tables, warps
-from course_lib.exercises.collected import Work
-from course_lib.exercises.grade_tables import Grade
-from course_lib.exercises.marking import Clock
-from course_lib.exercises.progress_file import ROOT
+from course_lib.exercises import exercises
+from course_lib.exercises.grader import collected, grade_tables
+from course_lib.exercises.grader.collected import Work
+from course_lib.exercises.grader.grade_tables import Grade
+from course_lib.exercises.grader.marking import Clock
+from course_lib.exercises.harness import warps
+from course_lib.exercises.sandbox import library as sandbox_library
+from course_lib.files import ROOT
 
 
 def test_a_notebooks_time_stands_still_while_it_is_judged() -> None:
@@ -58,8 +61,8 @@ def library(tmp_path_factory):
     compileall.compile_dir(checkout / "course_lib" / "model", quiet=1)
     assert list(checkout.rglob("*.pyc"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bundle, "ROOT", checkout)
-        bundle.write_library(folder)
+        patch.setattr(sandbox_library, "ROOT", checkout)
+        sandbox_library.write_library(folder)
     return folder
 
 

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from course_lib.exercises import cells as exercise_cells
+from course_lib.exercises.handout import cells as exercise_cells
 from course_lib.publish import form, notebooks
 
 LECTURES = notebooks.lectures()

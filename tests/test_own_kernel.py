@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from course_lib import runtime
-from course_lib.exercises import own_kernel, progress_file
+from course_lib.exercises import own_kernel
 from course_lib.exercises.catalogue import exercises
+from course_lib.exercises.checker import progress_file
 from course_lib.instruments.peers import plain_attention
 
 pytestmark = pytest.mark.kernel

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from course_lib import runtime
-from course_lib.exercises import accesses, plain_kernels
+from course_lib.exercises.harness import accesses
+from course_lib.exercises.page import plain_kernels
 from course_lib.kernels import tl, triton
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from course_lib.exercises import progress_file
+from course_lib.exercises.checker import progress_file
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.exercises.ranks import Ranks
+from course_lib.exercises.harness.ranks import Ranks
 
 
 def results(make, ranks=3):

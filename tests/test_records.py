@@ -3,11 +3,12 @@
 import functools
 import json
 import math
+import re
 
 import pytest
 import torch
 
-from course_lib import data, gpt, parallel, runtime
+from course_lib import data, gpt, parallel, recordings, runtime
 from course_lib.recordings import capstone, decoding, many_gpus, records
 
 
@@ -66,6 +67,25 @@ def test_recordings_on_this_device_were_made_from_a_known_commit() -> None:
         provenance = data.measured(path.parent.name, path.stem).provenance
         assert provenance["commit"] != "unknown", path.name
         assert provenance["command"].startswith(("python -m course_lib.recordings", "make ")), path.name
+
+
+def test_each_recording_has_a_record_and_each_record_a_known_gpu() -> None:
+    found = {path.name: {record.stem for record in path.glob("*.json")} for path in (data.DATA / "measured").iterdir()}
+    for device in found:
+        parts = device.split("-")
+        rows = [
+            name
+            for name in data.gpus()
+            if all(any(part.startswith(word) for part in parts) for word in re.split("[ -]", name.lower()))
+        ]
+        assert len(rows) == 1 or parts[0] == "cpu", f"data/measured/{device}: add the GPU's row to data/gpus.csv"
+    missing = set(recordings.RECORDINGS).difference(*found.values(), recordings.ON_TWO_GPUS)
+    assert not missing, f"commit, then: python -m course_lib.recordings {' '.join(sorted(missing))}"
+    for device, name in ((device, name) for device, names in found.items() for name in names):
+        made, _, recorded = data.measured(device, name).provenance["command"].rpartition(" ")
+        if made == "python -m course_lib.recordings":
+            assert recorded == name, f"data/measured/{device}/{name}.json"
+            assert name in recordings.RECORDINGS, f"data/measured/{device}/{name}.json: nothing records it"
 
 
 TWO_GPUS = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

@@ -9,11 +9,13 @@ import pytest
 import torch
 
 from course_lib import runtime
-from course_lib.exercises import exercises, forked_process
-from course_lib.exercises.definitions import definitions
-from course_lib.exercises.differences import differs
-from course_lib.exercises.material import examined, material, run_case
-from course_lib.exercises.unseen import unseen
+from course_lib.exercises import exercises
+from course_lib.exercises.checker.differences import differs
+from course_lib.exercises.checker.material import examined, material
+from course_lib.exercises.grader.unseen import unseen
+from course_lib.exercises.page.definitions import definitions
+from course_lib.exercises.processes import forked_process
+from course_lib.exercises.sandbox.answering import run_case
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
 PAGE = "import math\nimport torch\nfrom course_lib.kernels import tl, triton"

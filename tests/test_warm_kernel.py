@@ -33,14 +33,6 @@ def until(what) -> bool:
     return bool(what())
 
 
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
 @pytest.mark.skipif(warm_kernel.OWNER not in os.environ, reason="each week kernels are started as for readers")
 def test_it_is_warm_and_knows_nothing_of_the_course(kernel, tmp_path) -> None:
     manager, client = kernel
@@ -51,4 +43,4 @@ def test_it_is_warm_and_knows_nothing_of_the_course(kernel, tmp_path) -> None:
     manager.interrupt_kernel()
     assert said(client, "1 / 0").endswith("ZeroDivisionError")
     os.kill(manager.provisioner.process.pid, signal.SIGKILL)
-    assert until(lambda: gone(int(pid)))
+    assert until(lambda: not warm_kernel.is_there(int(pid)))

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from course_lib.exercises import exercises
+from course_lib.exercises.harness.warps import TILE_BYTES, Barrier, recorded, tried
 from course_lib.exercises.tasks.tile_ring import ROLES
-from course_lib.exercises.warps import TILE_BYTES, Barrier, recorded, tried
 
 
 def test_a_phase_is_complete_when_arrivals_and_bytes_are_there() -> None:

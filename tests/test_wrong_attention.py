@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from course_lib.exercises import wrong_attention
+from course_lib.exercises.harness import wrong_attention
 from course_lib.model import reference
 
 

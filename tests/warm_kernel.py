@@ -92,7 +92,7 @@ def serve(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(path)
         door.listen(20)
-        while _is_there(int(os.environ[OWNER])):
+        while is_there(int(os.environ[OWNER])):
             for ready in select.select([door, *kernels.values()], [], [], 0.1)[0]:
                 if ready is door:
                     _start(door, kernels)
@@ -103,7 +103,8 @@ def serve(path: str) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _is_there(process: int) -> bool:
+def is_there(process: int) -> bool:
+    """Whether a process runs; one of another account is none that was started here."""
     try:
         os.kill(process, 0)
     except OSError:

@@ -1,6 +1,11 @@
 """Exercises, what they are checked by, and the grader. In a notebook, ``check(my_function)``, ``hint``, ``solution``, ``progress()``.
 
-Each is a module of ``tasks``; its solution lies in ``solutions``, which a student's copy does not have. To write one: CONTRIBUTING.md.
+Beside the rooms lie what pages import, that is these four, ``batched``, ``own_kernel``, ``deliverables`` and ``deliverable_checks``, and
+what the rooms share: what an exercise is (``base``), all of them (``catalogue``), plain data (``values``). Imports run downwards, as
+pyproject.toml names the floors. Each exercise is a module of ``tasks``, one of ``oracles`` and one of ``solutions``; a student's copy has
+neither of the latter two. ``harness`` is what tasks put an answer into. A student's ``page`` is read, and its functions run by
+``processes``, in grading in the ``sandbox``; the ``checker`` judges an answer, the ``grader`` a folder of notebooks; ``handout`` writes
+the exercises' cells and the students' copy. To write an exercise: CONTRIBUTING.md.
 """
 
 from collections.abc import Callable
@@ -9,10 +14,11 @@ from typing import Any
 from IPython.display import Markdown
 
 from course_lib import runtime
-from course_lib.exercises import checking, fresh_process, functions, progress_file
 from course_lib.exercises.base import Exercise, check_name
 from course_lib.exercises.catalogue import exercises
-from course_lib.exercises.checking import Report, check_exercise
+from course_lib.exercises.checker import checking, fresh_process, progress_file
+from course_lib.exercises.checker.checking import Report, check_exercise
+from course_lib.exercises.page import functions
 from course_lib.show.tables import Table
 
 Named = str | Callable[..., Any]

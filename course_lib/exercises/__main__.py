@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from course_lib.exercises import bundle, cells, grade_tables, grading, isolation, sandbox
+from course_lib.exercises.grader import grade_tables, grading
+from course_lib.exercises.handout import bundle, cells
+from course_lib.exercises.processes import isolation
+from course_lib.exercises.sandbox import client
 
 GRADE = """Students' code is run where it sees no oracle, no solution and no other notebook: with bubblewrap in namespaces of its own,
 without a network. Where these are not to be had, root gives each notebook an account of its own; any other user limits what it takes, and
@@ -27,7 +30,7 @@ def main() -> int:
         command = commands.add_parser(name, help=words, description=GRADE if name == "grade" else words)
         command.add_argument("folder", type=Path, metavar="FOLDER")
         if name == "grade":
-            command.add_argument("--way", choices=sandbox.WAYS, help="one way alone; else the first that works")
+            command.add_argument("--way", choices=client.WAYS, help="one way alone; else the first that works")
             command.add_argument("--seconds", type=float, default=grading.SECONDS, help="for a notebook (%(default)g)")
             command.add_argument(
                 "--die-with-parent", action="store_true", help="end when the process that started this ends"

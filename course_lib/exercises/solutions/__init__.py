@@ -1,1 +1,1 @@
-"""SOURCE and EXPLANATION for each exercise, in a module of its name; ``make student`` leaves them out."""
+"""SOURCE and EXPLANATION for each exercise, in a module of its name; ``make student`` leaves them out. It imports nothing."""

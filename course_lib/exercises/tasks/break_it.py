@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from course_lib.exercises import wrong_attention
 from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.harness import wrong_attention
 
 ASKED = r"""
 Flash attention as in lecture 02, with running $m$, $\ell$ and $O$ (`acc`), was broken in eighteen ways. Each of these kernels works in
@@ -44,7 +44,7 @@ EXERCISE = Exercise(
     stub=STUB,
     examine=examine,
     parts=("the input", "these get by"),
-    answers=("course_lib.exercises.wrong_attention.getting_by",),
+    answers=("course_lib.exercises.harness.wrong_attention.getting_by",),
     hints=(
         "Start from torch.randn and a ragged number of keys, and run the check: it names the mistakes that get by. For each, ask which "
         "row of scores it needs. Which of these rows would be fine with all scores below −1,000?",

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from course_lib.exercises import accesses
 from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.harness import accesses
 
 ASKED = r"""
 Write the kernel of one split over a paged cache. Each of B sequences has one query in H heads, Q [B, H, D]; consecutive `G` of them

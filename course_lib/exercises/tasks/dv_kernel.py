@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from course_lib.exercises import accesses
 from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.harness import accesses
 from course_lib.kernels import triton
 
 ASKED = r"""

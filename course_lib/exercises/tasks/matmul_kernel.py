@@ -5,8 +5,8 @@ from typing import Any
 import torch
 
 from course_lib import runtime
-from course_lib.exercises.accesses import loads_of_at_most
 from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.harness.accesses import loads_of_at_most
 from course_lib.kernels import triton
 
 ASKED = r"""

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from course_lib.exercises.base import Case, Exercise
-from course_lib.exercises.guarded_memory import GuardedMemory
+from course_lib.exercises.harness.guarded_memory import GuardedMemory
 
 ASKED = r"""
 With few queries V2's blocks are nearly empty. In *grouped-query attention* `G` heads of queries share one head of keys and values, so

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from course_lib.exercises import ranks
 from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.harness import ranks
 
 ASKED = r"""
 Now backward, without a mask. At each step a rank adds what its queries give to the $dK$ and $dV$ of the keys that are there; both

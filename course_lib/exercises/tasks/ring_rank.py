@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from course_lib.exercises import ranks
 from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.harness import ranks
 
 ASKED = r"""
 Write what one rank of a ring does under a causal mask, in contiguous order. A rank is a generator here, and it asks for messages by

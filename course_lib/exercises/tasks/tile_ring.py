@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.exercises import warps
 from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.harness import warps
 
 ASKED = r"""
 A *persistent* kernel does several jobs one after another, and its ring goes on from job to job. `jobs` says how many tiles each has
@@ -64,7 +64,7 @@ EXERCISE = Exercise(
     run=run,
     examine=examine,
     parts=("the run", "sums of a consumer", "most tiles on their way"),
-    answers=("course_lib.exercises.warps.tried",),
+    answers=("course_lib.exercises.harness.warps.tried",),
     arguments=("tiles of each job", "buffers", "consumers"),
     hints=(
         "Follow one buffer through three rounds on paper: who waits for which phase of full and of empty? What tells the round, "

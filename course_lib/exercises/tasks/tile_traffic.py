@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from course_lib.exercises.base import Case, Exercise
-from course_lib.exercises.guarded_memory import GuardedMemory
+from course_lib.exercises.harness.guarded_memory import GuardedMemory
 from course_lib.model.cost import Traffic
 from course_lib.model.memory import Memory
 

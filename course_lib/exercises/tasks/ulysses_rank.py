@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from course_lib.exercises import ranks
 from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.harness import ranks
 
 ASKED = r"""
 A rank has its tokens of all heads; it wants all tokens of its heads, and afterwards the rows of $O$ of its tokens again. With 2 ranks

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from IPython.core.inputtransformer2 import TransformerManager
 
-from course_lib.exercises.changes import Changes
+from course_lib.exercises.page.changes import Changes
 
 RUN_BY_MAGIC = ("time", "capture", "prun")  # with their argument as code of the page
 

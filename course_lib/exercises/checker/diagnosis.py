@@ -6,9 +6,9 @@ from typing import Any
 import torch
 
 from course_lib.exercises.base import Exercise
-from course_lib.exercises.differences import differs
-from course_lib.exercises.forked_process import Failure, Outcome
-from course_lib.exercises.material import Material, gist
+from course_lib.exercises.checker.differences import differs
+from course_lib.exercises.checker.material import Material, gist
+from course_lib.exercises.processes.forked_process import Failure, Outcome
 
 ENOUGH = 2  # cases in which a bug shows, and shows alike, before a second mistake may stand beside it
 

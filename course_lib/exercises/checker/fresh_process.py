@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from course_lib.exercises import catalogue, isolation
-from course_lib.exercises.isolation import Sent
+from course_lib.exercises import catalogue
+from course_lib.exercises.processes import isolation
+from course_lib.exercises.processes.isolation import Sent
 
 START = 120.0  # seconds for the server and a process to start
 _STARTING = threading.Lock()
@@ -46,7 +47,7 @@ def sent(work: Callable[..., Iterable[Any]], *args: Any, seconds: float) -> Sent
 def _context() -> Any:
     """Processes forked off a server that has imported the exercises."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["course_lib.exercises.checking", *catalogue.modules()])
+    context.set_forkserver_preload(["course_lib.exercises.checker.checking", *catalogue.modules()])
     return context
 
 

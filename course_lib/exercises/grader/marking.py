@@ -7,14 +7,15 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from course_lib.exercises import checking, compiling, values
+from course_lib.exercises import values
 from course_lib.exercises.base import Exercise
-from course_lib.exercises.checking import Report
-from course_lib.exercises.forked_process import LIMIT, Failure, complete
-from course_lib.exercises.material import Material, examined, material
-from course_lib.exercises.sandbox import BEGIN, Sandbox
-from course_lib.exercises.talk import INTERRUPTED, LOST, Talk, WorkError
-from course_lib.exercises.unseen import unseen
+from course_lib.exercises.checker import checking, compiling
+from course_lib.exercises.checker.checking import Report
+from course_lib.exercises.checker.material import Material, examined, material
+from course_lib.exercises.grader.unseen import unseen
+from course_lib.exercises.processes.forked_process import LIMIT, Failure, complete
+from course_lib.exercises.sandbox.client import BEGIN, Sandbox
+from course_lib.exercises.sandbox.talk import INTERRUPTED, LOST, Talk, WorkError
 
 OTHER_NUMBERS = "right for the numbers that the check shows, not for others"
 UNREADABLE = "its answer cannot be read"

@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from course_lib.exercises import isolation, values
-from course_lib.exercises.answering import kernel_page
-from course_lib.exercises.progress_file import ROOT
+from course_lib.exercises import values
+from course_lib.exercises.processes import isolation
+from course_lib.exercises.sandbox.answering import COMPILER, kernel_page
+from course_lib.files import ROOT
 
 SECONDS = 30.0
 _known: dict[tuple[str, str, str], str] = {}
@@ -50,7 +51,7 @@ def _asked(text: str, name: str, launches: str) -> tuple[str, bool]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.py"
         path.write_text(text, encoding="utf-8")
-        command = [sys.executable, str(Path(__file__).with_name("compile_kernel.py")), str(path), name, launches]
+        command = [sys.executable, str(COMPILER), str(path), name, launches]
         sent = isolation.forked(lambda: [_run(command, environment, folder)], SECONDS)
     if not sent.messages:
         ended = f"the compiler did not end within {SECONDS:g} seconds; check it again"

@@ -1,6 +1,6 @@
 """Inside the sandbox: a server that has imported the exercises and forks, for each piece of work, a process that can do little else.
 
-python -m course_lib.exercises.sandbox_server SOCKET SETTINGS, started by ``sandbox.py`` with a copy of the library that has no oracles and
+python -m course_lib.exercises.sandbox.server SOCKET SETTINGS, started by ``client.py`` with a copy of the library that has no oracles and
 no solutions. Each message on the socket brings three file descriptors: of the question (to read), of the answer, and of the exit code
 (to write). Where the system has namespaces each piece of work gets its own for processes, network and mounts; whatever it starts
 is ended with it. SETTINGS: JSON, see ``Settings``.
@@ -25,8 +25,10 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 
-from course_lib.exercises import answering, catalogue, isolation, landlock, seccomp
-from course_lib.exercises.enclosure import EACH
+from course_lib.exercises import catalogue
+from course_lib.exercises.processes import isolation, landlock, seccomp
+from course_lib.exercises.sandbox import answering
+from course_lib.exercises.sandbox.enclosure import EACH
 
 SCRATCH = "/scratch"  # of a piece of work, where it has namespaces
 ROOM = 64 << 20  # bytes of it, in 4,096 files at the most
@@ -58,7 +60,7 @@ def main() -> None:
     control, settings = socket.socket(fileno=int(sys.argv[1])), Settings(*json.loads(sys.argv[2]))
     for module in catalogue.modules():
         __import__(module)
-    import course_lib.exercises.plain_kernels  # noqa: F401 - so that no fork has to
+    import course_lib.exercises.page.plain_kernels  # noqa: F401 - so that no fork has to
 
     torch.ones(64).half().float()  # PyTorch asks /proc once what this CPU can, and work has no /proc
 

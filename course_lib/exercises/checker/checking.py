@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course_lib.exercises import compiling, progress_file
-from course_lib.exercises.answering import first_settings, wrong_shape
 from course_lib.exercises.base import Case, Exercise
 from course_lib.exercises.catalogue import exercises
-from course_lib.exercises.definitions import definitions, script
-from course_lib.exercises.diagnosis import diagnose
-from course_lib.exercises.differences import differs, text
-from course_lib.exercises.forked_process import Failure, Outcome
-from course_lib.exercises.functions import page_of, source_of, to_be_mended, untouched
-from course_lib.exercises.material import Material, attempts, material
+from course_lib.exercises.checker import compiling, progress_file
+from course_lib.exercises.checker.diagnosis import diagnose
+from course_lib.exercises.checker.differences import differs, text
+from course_lib.exercises.checker.material import Material, attempts, material
+from course_lib.exercises.page.definitions import definitions, script
+from course_lib.exercises.page.functions import page_of, source_of, to_be_mended, untouched
+from course_lib.exercises.processes.forked_process import Failure, Outcome
+from course_lib.exercises.sandbox.answering import first_settings, wrong_shape
 from course_lib.exercises.values import printable
 
 LONGEST = 300  # characters of one argument in a message

@@ -6,7 +6,8 @@ import threading
 import time
 from typing import Any, NoReturn
 
-from course_lib.exercises import isolation, values
+from course_lib.exercises import values
+from course_lib.exercises.processes import isolation
 
 LOST, INTERRUPTED = "the sandbox that it ran in is gone", "grading was interrupted"  # ways in which work ends
 

@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 
 import torch
 
-from course_lib.exercises import isolation, seccomp, values
-from course_lib.exercises.forked_process import EndedError, Failure, Tail, failure
+from course_lib.exercises import values
+from course_lib.exercises.processes import isolation, seccomp
+from course_lib.exercises.processes.forked_process import EndedError, Failure, Tail, failure
 
 MOST = 100  # tensors that a generator was given, and that may still change
 Define = Callable[[], tuple[Any, Callable[..., Any]]]

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from course_lib.exercises import isolation, values
-from course_lib.exercises.accesses import watched_memory
-from course_lib.exercises.functions import DEEPEST, inside
+from course_lib.exercises import values
+from course_lib.exercises.harness.accesses import watched_memory
+from course_lib.exercises.page.functions import DEEPEST, inside
+from course_lib.exercises.processes import isolation
 
 LIMIT = 5.0  # seconds for all cases together
 PRINTED = 2000  # characters of what is printed

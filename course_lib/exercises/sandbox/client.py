@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises import bundle, isolation, landlock
-from course_lib.exercises.enclosure import (
+from course_lib.exercises.processes import isolation, landlock
+from course_lib.exercises.sandbox.enclosure import (
     LIBRARY,
     SandboxError,
     bubblewrap,
@@ -28,8 +28,9 @@ from course_lib.exercises.enclosure import (
     packages,
     visible,
 )
-from course_lib.exercises.progress_file import ROOT
-from course_lib.exercises.talk import Talk, WorkError
+from course_lib.exercises.sandbox.library import write_library
+from course_lib.exercises.sandbox.talk import Talk, WorkError
+from course_lib.files import ROOT
 
 WAYS = ("namespaces", "account", "limits")
 START = 120.0  # seconds for the server to start
@@ -68,7 +69,7 @@ class Sandbox:
         try:
             self._folder.chmod(0o711)
             (self._folder / "scratch").mkdir(mode=0o711)
-            bundle.write_library(self._folder / "library")
+            write_library(self._folder / "library")
             said = []
             for way in self._tried:
                 try:
@@ -157,7 +158,7 @@ class Sandbox:
         if way == "limits" and root:
             raise SandboxError("never as root")
         library = str(self._folder / "library")
-        command = [sys.executable, "-s", "-P", "-m", "course_lib.exercises.sandbox_server"]
+        command = [sys.executable, "-s", "-P", "-m", "course_lib.exercises.sandbox.server"]
         self._give_back()
         if root:
             self._account, self._taken = free_account()

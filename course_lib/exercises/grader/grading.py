@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 from course_lib.exercises.base import Exercise
 from course_lib.exercises.catalogue import exercises
-from course_lib.exercises.checking import Report
-from course_lib.exercises.collected import Work, collected, read
-from course_lib.exercises.enclosure import SandboxError
-from course_lib.exercises.grade_tables import Grade
-from course_lib.exercises.marking import Clock, Marker
-from course_lib.exercises.sandbox import Sandbox
-from course_lib.exercises.talk import INTERRUPTED, LOST, WorkError
+from course_lib.exercises.checker.checking import Report
+from course_lib.exercises.grader.collected import Work, collected, read
+from course_lib.exercises.grader.grade_tables import Grade
+from course_lib.exercises.grader.marking import Clock, Marker
+from course_lib.exercises.sandbox.client import Sandbox
+from course_lib.exercises.sandbox.enclosure import SandboxError
+from course_lib.exercises.sandbox.talk import INTERRUPTED, LOST, WorkError
 from course_lib.instruments.measure import progress
 
 SECONDS = 60.0  # for a notebook

@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from course_lib.files import write_atomically
+from course_lib.files import ROOT, write_atomically
 
 try:
     import fcntl
 except ImportError:  # Windows: two notebooks at once may lose an entry
     fcntl = None  # type: ignore[assignment]
 
-ROOT = Path(__file__).resolve().parents[2]
 CODE = "code"  # the entry with the code of what has passed, exercise -> text
 PATIENCE = 5.0  # seconds for another notebook to finish writing
 

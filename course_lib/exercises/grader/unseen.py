@@ -8,7 +8,7 @@ import torch
 
 from course_lib.exercises import values
 from course_lib.exercises.base import Case, Exercise
-from course_lib.exercises.material import Material
+from course_lib.exercises.checker.material import Material
 
 MOST = 8
 SHARE = 1 / 8  # by which numbers of a known case are changed at the most

@@ -9,8 +9,9 @@ from typing import Any
 
 import nbformat
 
-from course_lib.exercises import deliverables, exercises
+from course_lib.exercises import deliverables
 from course_lib.exercises.base import Exercise
+from course_lib.exercises.catalogue import exercises
 from course_lib.files import write_atomically
 from course_lib.publish import notebooks
 

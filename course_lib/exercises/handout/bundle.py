@@ -1,0 +1,54 @@
+"""The course as it is handed to students: without outputs, slides, answers, oracles, solutions, tests, the book and the teaching guide."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from course_lib.exercises.catalogue import exercises
+from course_lib.exercises.checker.material import as_file
+from course_lib.exercises.sandbox.library import CLOSED
+from course_lib.files import ROOT
+from course_lib.publish import working_copy
+
+LEFT_OUT = (
+    "tests/",
+    ".ci/",
+    ".github/",
+    "docs/teaching.md",
+    "docs/book/",
+    "notebooks/slides/",
+)
+CASES = "course_lib/exercises/cases/"  # what the oracles know stays as data
+_FOR_TEACHERS = re.compile(r"<!-- for teachers.*?<!-- /for teachers -->\n", re.DOTALL)  # in the README
+
+
+def write_bundle(folder: Path) -> int:
+    """Copy the course's files into an empty or new folder; returns how many.
+
+    Raises ValueError for a folder that holds something, RuntimeError outside of a git checkout.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"folder is {str(folder)!r}, which is not empty; pass a new one")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        raise RuntimeError(f"git cannot list the course's files: {listed.stderr.strip()}")
+    kept = [f"{place}__init__.py" for place in CLOSED]
+    names = [n for n in listed.stdout.split("\0") if n and (n in kept or not n.startswith((*LEFT_OUT, *CLOSED)))]
+    for name in names:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".ipynb"):
+            target.write_text(working_copy.student_page(ROOT / name), encoding="utf-8")
+        else:
+            shutil.copy2(ROOT / name, target)
+    readme = folder / "README.md"
+    readme.write_text(_FOR_TEACHERS.sub("", readme.read_text(encoding="utf-8")), encoding="utf-8")
+    return len(names) + _write_material(folder / CASES)
+
+
+def _write_material(folder: Path) -> int:
+    folder.mkdir()
+    for name, exercise in exercises().items():
+        (folder / f"{name}.json").write_text(as_file(exercise), encoding="utf-8")
+    return len(exercises())
