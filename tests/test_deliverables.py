@@ -1,6 +1,9 @@
 """The deliverables of lecture 14: right work is accepted, each usual mistake is named, an answer needs two sentences and a number."""
 
+import ast
+import inspect
 import math
+import re
 
 import pytest
 import torch
@@ -73,6 +76,13 @@ def test_an_attention_that_is_none_is_told_why(attend, words) -> None:
     assert words in repr(found)
 
 
+def test_the_cells_first_line_alone_hands_in_no_attention_of_ones_own(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "nothing_passed.json"))
+    found = deliver(1, own_kernel.own_attention().attend, ANSWER)
+    assert found.status == "not yet"
+    assert "course_lib.attention.attention was called; write it yourself" in found.missing
+
+
 def curves(seeds=(0, 1, 2), off=0.0, steps=30):
     guess = math.log(83)
     return [[guess - 0.05 * step - (0.01 * seed + off) * (step > 0) for step in range(steps)] for seed in seeds]
@@ -124,6 +134,26 @@ def test_functions_are_counted_after(functions, words) -> None:
     found = deliver(3, functions, ANSWER)
     assert found.status == ("not yet" if words else "accepted"), found
     assert words in repr(found)
+
+
+def test_what_a_check_tells_is_no_table_that_passes() -> None:
+    """A message says what is right; who writes that down, call by call, has it for this call alone."""
+    told: dict[str, float] = {}
+
+    def answer(name):
+        return lambda *given: told.get(f"{name}({', '.join(map(str, given))})", 0)
+
+    for _ in range(40):
+        found = deliver(3, (answer("gain"), answer("crossing")), ANSWER)
+        assert found.status == "not yet"
+        case, right = re.fullmatch(r"(\w+\(.*\)) is .*; right is ([\d.,]+).*", found.missing).groups()
+        exactly = gain if case.startswith("gain") else crossing
+        told[case] = exactly(*ast.literal_eval(case.removeprefix(exactly.__name__)))
+        assert math.isclose(told[case], float(right.replace(",", "")), rel_tol=1e-3)
+
+
+def test_no_line_of_the_checks_is_the_crossing() -> None:
+    assert "(4 + mlp) * width" not in inspect.getsource(deliverable_checks)
 
 
 def step_with(bug: str = ""):

@@ -3,7 +3,9 @@
 import ast
 import inspect
 import os
+import re
 import sys
+from collections import Counter
 
 import nbclient
 import nbformat
@@ -75,6 +77,19 @@ def test_texts_are_whole_and_the_oracle_answers_twice_alike(exercise: Exercise) 
         assert not differs(exercise.expected(*case.args), exercise.expected(*case.args), exercise.tolerance)
     for diagnosis in exercise.wrong:
         assert not diagnosis.endswith("."), f"a diagnosis is part of a sentence, without a full stop: {diagnosis}"
+
+
+def calls_and_signs(text: str) -> Counter[str]:
+    plain = text.replace("·", "*").replace("−", "-").replace("⌈", "ceil(")
+    return Counter(re.findall(r"[a-zA-Z_]\w*(?=\()|(?<= )(?://|[-+*/%<>])(?= )", plain))
+
+
+@pytest.mark.parametrize("exercise", [e for e in ALL if e.level > 1], ids=lambda e: e.name)
+def test_the_last_hint_is_not_the_answer(exercise: Exercise) -> None:
+    answer = next(x for x in ast.parse(exercise.solution.source).body if isinstance(x, ast.FunctionDef))
+    wanted = calls_and_signs(ast.unparse(answer.body[1:]))
+    told = wanted & calls_and_signs(exercise.hints[-1])
+    assert told.total() <= wanted.total() / 4, f"it has {sorted(told)} of the answer: ask for these"
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)

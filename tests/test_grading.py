@@ -24,8 +24,7 @@ from course_lib.exercises import exercises, values
 from course_lib.exercises.checker import checking, fresh_process, material, progress_file
 from course_lib.exercises.grader import grading
 from course_lib.exercises.grader.grade_tables import Grade, totals
-from course_lib.exercises.handout import cells
-from course_lib.exercises.handout.bundle import write_bundle
+from course_lib.exercises.handout import bundle, cells
 from course_lib.exercises.page import functions
 from course_lib.exercises.page.definitions import definitions
 from course_lib.exercises.sandbox import client
@@ -136,7 +135,29 @@ def test_the_students_copy_has_no_solutions_and_no_outputs(copy) -> None:
     code = "from course_lib.exercises import solution, check; print(solution('online_update').data)"
     assert "no solutions; ask your instructor" in said_in(copy, "-c", code)
     with pytest.raises(ValueError, match="not empty; pass a new one"):
-        write_bundle(copy)
+        bundle.write_bundle(copy)
+
+
+def test_what_the_instructor_has_solved_on_the_original_is_not_handed_out(tmp_path, monkeypatch) -> None:
+    checkout, folder = tmp_path / "checkout", tmp_path / "copy"
+    original = checkout / "notebooks" / "02_online_softmax.ipynb"
+    original.parent.mkdir(parents=True)
+    page = nbformat.read(bundle.ROOT / "notebooks" / original.name, as_version=4)
+    solved = next(cell for cell in page.cells if cell.id == "exercise-online-update-code")
+    solved.source = HEAD + RIGHT
+    again = nbformat.v4.new_code_cell(solved.source, metadata=solved.metadata)  # pasted below: it keeps its tags
+    page.cells.insert(page.cells.index(solved), again)
+    nbformat.write(page, original)
+    (checkout / "README.md").write_text("")
+    for words in (["init", "--quiet"], ["add", "."]):
+        subprocess.run(["git", *words], cwd=checkout, check=True)
+    monkeypatch.setattr(bundle, "ROOT", checkout)
+    monkeypatch.setattr(bundle, "_write_material", lambda folder: 0)
+    assert bundle.write_bundle(folder) == 2
+    handed_out = nbformat.read(folder / "notebooks" / original.name, as_version=4).cells
+    assert [cell.source for cell in handed_out if "def online_update" in cell.source] == [
+        exercises()["online_update"].cell
+    ]
 
 
 def signs(line: str) -> Counter[str]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from course_lib import data, gpt, parallel, recordings, runtime
-from course_lib.recordings import capstone, decoding, many_gpus, records
+from course_lib.recordings import capstone, capstone_steps, decoding, many_gpus, records
 
 
 def test_a_record_says_when_where_how_and_reads_back(tmp_path, monkeypatch) -> None:
@@ -159,10 +159,10 @@ def test_the_recordings_of_the_capstone_run_in_small(monkeypatch) -> None:
 
 @pytest.mark.kernel
 def test_the_recordings_of_long_contexts_and_of_generation_run_in_small() -> None:
-    steps = data.check_rows(capstone.capstone_context(small=True))
+    steps = data.check_rows(capstone_steps.capstone_context(small=True))
     assert {(row["t"], row["batch"]) for row in steps} == {(16, 4), (32, 2)}
     assert all(row["fits"] and row["seconds"] > 0 for row in steps)
     assert all((row["attention_seconds"] == 0) == (row["attention"] == "none") for row in steps)
-    said = data.check_rows(capstone.capstone_generation(small=True))
+    said = data.check_rows(capstone_steps.capstone_generation(small=True))
     assert {row["how"] for row in said} == {"cache", "no cache"}
     assert said[0]["bytes"] == (said[0]["parameters"] + 2 * 16 * 32) * (2 if runtime.mode() == "GPU" else 4)

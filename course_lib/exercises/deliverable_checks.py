@@ -1,6 +1,7 @@
 """What the deliverables of lecture 14 are checked by. Each check returns what it found, in words, or raises Refused."""
 
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from course_lib.model import training_step
 SEEDS, LEAST_STEPS, LAST = 3, 30, 10  # runs of each attention, steps of each, and those at the end whose mean counts
 ROUNDING = 1e-3  # nats, above what it leaves between two attentions in float32 after some dozens of steps
 CLOSE = 1e-4  # nats, between two attentions in float32 over three steps
+DRAWN = 3  # cases of a kind that nobody has seen
 LENGTH = 70  # rows that an attention is asked for: more than a model of the page trains with
 PROMPT = "\n\nACT I.\n\nSCENE I. "
 
@@ -116,18 +118,23 @@ def judged(runs: Mapping[str, Sequence[Sequence[float]]]) -> list[str]:
 
 
 def counted(functions: tuple[Callable[..., float], Callable[..., float]]) -> list[str]:
-    """Amdahl's bound and the crossing, on cases that tell the usual mistakes apart."""
+    """Amdahl's bound and the crossing, on cases that tell the usual mistakes apart, and on some that each check draws anew."""
     if not isinstance(functions, tuple) or len(functions) != 2:
         raise Refused("hand in both functions: (gain, crossing)")
     gain, crossing = functions
-    for step, attention, faster in ((2.0, 1.0, 2.0), (0.03, 0.006, 1.5), (1.0, 0.0, 8.0), (1.0, 1.0, 3.0)):
+    draw = random.Random()
+    steps = [(draw.randint(2, 9) / 8, draw.randint(1, 9) / 64, draw.randint(5, 40) / 4) for _ in range(DRAWN)]
+    for step, attention, faster in ((2.0, 1.0, 2.0), (0.03, 0.006, 1.5), (1.0, 0.0, 8.0), (1.0, 1.0, 3.0), *steps):
         right, found = training_step.gain(attention / step, faster), gain(step, attention, faster)
         if not _equal(found, right):
             hint = ": all of the step became faster" if _equal(found, faster) else ""
             raise Refused(f"gain({step}, {attention}, {faster}) is {found}; right is {right:.4g}{hint}")
     done = ["gain is Amdahl's"]
-    for width, mlp, causal in ((384, 8, True), (1024, 8, False), (64, 12, True), (4096, 12, False)):
-        right, found = (4 + mlp) * width * (1 if causal else 0.5), crossing(width, mlp, causal)
+    models = [(64 * draw.randint(1, 64), draw.randint(4, 20), causal) for causal in (True, False) for _ in range(DRAWN)]
+    for width, mlp, causal in ((384, 8, True), (1024, 8, False), (64, 12, True), (4096, 12, False), *models):
+        weights = 2 * (4 * width**2 + mlp * width**2)  # operations per character
+        right = weights / training_step.attention_flops(width, 1, causal=causal)
+        found = crossing(width, mlp, causal)
         if not _equal(found, right):
             known = {
                 2 * right: ": that is twice as much; under a mask half of the pairs are left, without one all",

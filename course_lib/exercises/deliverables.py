@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from course_lib.exercises import deliverable_checks as judge
 from course_lib.exercises.deliverable_checks import Refused
+from course_lib.exercises.sandbox.answering import refused
 
 LECTURE = "14"
 SENTENCES = 2
@@ -22,13 +23,17 @@ answer has two sentences, with at least one number that you measured or computed
 
 
 class Deliverable(NamedTuple):
-    """``asked`` and ``stub`` are the Markdown and the code of its cells; ``check`` raises Refused, or returns what was found, in words."""
+    """``asked`` and ``stub`` are the Markdown and the code of its cells; ``check`` raises Refused, or returns what was found, in words.
+
+    ``answers``: functions of the library that would be the work, as of an exercise.
+    """
 
     title: str
     minutes: int
     asked: str
     stub: str
     check: Callable[[Any], Sequence[str]]
+    answers: tuple[str, ...] = ()
 
 
 DELIVERABLES = (
@@ -39,6 +44,7 @@ H, N, 16] in float32: `own_kernel.own_attention()` makes one of your kernel, or 
 future, for gradients, and for three steps of training beside SDPA. *Answer:* how far apart are the losses, and why may they differ?""",
         "my_attention = own_kernel.own_attention().attend",
         judge.swapped,
+        ("course_lib.attention.attention",),
     ),
     Deliverable(
         "judge the curves", 30,
@@ -119,10 +125,12 @@ def deliver(number: int, work: Any, answer: str) -> Delivered:
         raise ValueError(f"number is {number!r}; pass 1 to {len(DELIVERABLES)}")
     if str(answer).strip().strip(".…") == "":
         return Delivered(number, "not attempted")
+    asked = DELIVERABLES[number - 1]
     try:
-        found = tuple(DELIVERABLES[number - 1].check(work))
-    except Refused as refused:
-        return Delivered(number, "not yet", tuple(refused.found), str(refused))
+        with refused(asked.answers):
+            found = tuple(asked.check(work))
+    except Refused as reason:
+        return Delivered(number, "not yet", tuple(reason.found), str(reason))
     except Exception as error:  # somebody's function, called with what it did not expect
         return Delivered(number, "not yet", (), f"{type(error).__name__}: {error}")
     words = complaint(str(answer))

@@ -96,7 +96,7 @@ def loss_curves() -> style.Picture:
     """Six runs, two attentions and three seeds each; how pairs of runs part, and how far apart they stay."""
     return style.picture(
         _curves,
-        size=(12.5, 4.8),
+        size=(12.5, 4.3),
         axes=(1, 3),
         alt="left the loss of six runs over the steps; then three kinds of gap between two runs, in the middle over the first steps on a "
         "logarithmic axis, on the right over all steps",

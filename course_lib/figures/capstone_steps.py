@@ -165,7 +165,7 @@ def over_context() -> style.Picture:
     """A step's attention and all else over the context, with the crossing as predicted; and the memory of each attention."""
     return style.picture(
         _over_context,
-        size=(12.5, 4.5),
+        size=(12.5, 4.0),
         axes=(1, 2),
         alt="left the time of attention and of all else per step over the context, and a hollow diamond; "
         "right memory over the context, a line for each attention",
@@ -241,7 +241,7 @@ def characters_per_second() -> style.Picture:
     """How fast a GPT writes with its cache and without, one text at a time, for two widths, beside the bound of the bytes."""
     return style.picture(
         _writing,
-        size=(12, 4.3),
+        size=(12, 3.8),
         axes=(1, 2),
         alt="characters per second over the context, on logarithmic axes, with a cache, without one and as the bytes allow; "
         "a panel for each of two models",

@@ -9,6 +9,7 @@ from typing import Any
 from course_lib.recordings import (
     beside_peers,
     capstone,
+    capstone_steps,
     decoding,
     formats,
     hopper,
@@ -48,8 +49,8 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "capstone_losses": capstone.capstone_losses,
     "capstone_sample": capstone.capstone_sample,
     "capstone_tokens": capstone.capstone_tokens,
-    "capstone_context": capstone.capstone_context,
-    "capstone_generation": capstone.capstone_generation,
+    "capstone_context": capstone_steps.capstone_context,
+    "capstone_generation": capstone_steps.capstone_generation,
     "capstone_backends": capstone.capstone_backends,
     "full_stack": ladder.full_stack,
 }

@@ -2,6 +2,7 @@ import math
 
 import torch
 
+from course_lib.kernels import merging
 from course_lib.model import softmax
 
 
@@ -74,3 +75,9 @@ def wrong_by_the_library(O, L, sink):
     return torch.stack([(s.o / s.l[:, None]).nan_to_num(0.0) for s in states]), torch.stack(
         [s.m + s.l.log() for s in states]
     )
+
+
+def wrong_by_the_library_in_place(O, L, sink):
+    o, both = O[None].clone(), L[None].clone()
+    merging.merge(o, both, torch.zeros_like(o), sink[None, :, None].expand(both.shape).contiguous())
+    return o[0], both[0]

@@ -2,6 +2,8 @@ import math
 
 import torch
 
+from course_lib.kernels import merging
+
 
 def right_row_by_row(O_p, L_p, owner, n):
     O, L = [], []
@@ -93,3 +95,10 @@ def wrong_a_product_with_nan(O_p, L_p, owner, n):
     mine = torch.softmax(table, 1).nan_to_num(0.0)
     O = torch.zeros(n, O_p.shape[1]).index_add(0, owner, mine[owner, torch.arange(len(owner))][:, None] * O_p)
     return O, torch.logsumexp(table, 1) / math.log(2)
+
+
+def wrong_by_the_library_in_place(O_p, L_p, owner, n):
+    O, L = torch.zeros(1, 1, n, O_p.shape[1]), torch.full((1, 1, n), -math.inf)
+    for o, l, row in zip(torch.where(L_p[:, None] > -math.inf, O_p, 0.0), math.log(2) * L_p, owner.tolist()):
+        merging.merge(O[:, :, row : row + 1], L[:, :, row : row + 1], o[None, None, None], l[None, None, None])
+    return O[0, 0], L[0, 0] / math.log(2)

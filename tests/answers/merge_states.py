@@ -51,3 +51,9 @@ def wrong_only_the_second_rescaled(m_a, l_a, o_a, m_b, l_b, o_b):
 def wrong_by_the_library(m_a, l_a, o_a, m_b, l_b, o_b):
     state = softmax.merge(softmax.State(m_a, l_a, o_a), softmax.State(m_b, l_b, o_b))
     return state.m, state.l, state.o
+
+
+def wrong_by_the_librarys_weights(m_a, l_a, o_a, m_b, l_b, o_b):
+    m = torch.maximum(m_a, m_b)
+    a, b = (softmax.weights(x[:, None], m)[:, 0] for x in (m_a, m_b))
+    return _merged(m, a, b, l_a, o_a, l_b, o_b)

@@ -12,3 +12,8 @@ def wrong_504_whatever_starts(consumers, producer):
 
 def wrong_by_the_library(consumers, producer):
     return registers.plan(consumers, producer).consumer
+
+
+def wrong_by_the_librarys_start(consumers, producer):
+    pool = registers.at_start(consumers + 1) * (consumers + 1)
+    return min(256, (pool - producer) // consumers // 8 * 8)

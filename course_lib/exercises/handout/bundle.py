@@ -7,6 +7,7 @@ from pathlib import Path
 
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.checker.material import as_file
+from course_lib.exercises.handout import cells
 from course_lib.exercises.sandbox.library import CLOSED
 from course_lib.files import ROOT
 from course_lib.publish import working_copy
@@ -40,6 +41,7 @@ def write_bundle(folder: Path) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         if name.endswith(".ipynb"):
             target.write_text(working_copy.student_page(ROOT / name), encoding="utf-8")
+            cells.write(target)  # an instructor may have solved an exercise on the original
         else:
             shutil.copy2(ROOT / name, target)
     readme = folder / "README.md"

@@ -42,7 +42,7 @@ EXERCISE = Exercise(
     hints=(
         "Take one tile of A, at block row i and step p. For how many values of j is it loaded? Ask the same of a tile of B.",
         "All tiles of A together are A, ragged or not: m · k numbers. So A crosses as a whole, once for each block column of C.",
-        "Each matrix as a whole, 4 · m · k bytes, say, times how often it crosses. With t = ⌈k / block⌉ steps, C is stored in "
+        "Each matrix as a whole, 4 · m · k bytes, say, times how often it crosses. With t steps along k, C is stored in "
         "each step; in which is it not loaded?",
     ),
 )

@@ -98,6 +98,7 @@ EXERCISE = Exercise(
     stub=STUB,
     run=run,
     parts=("output", "reads"),
+    answers=("course_lib.ladder.python.attention_floats", "course_lib.ladder.python.attention_values"),
     hints=(
         "Loop over zip(k, v) once. What do you need from the keys before, so that they need not be read again?",
         "Keep m, ℓ and o, a list of e zeros at first. When a score exceeds m, everything summed so far shrinks by one "

@@ -40,7 +40,7 @@ EXERCISE = Exercise(
     run=run,
     parts=("O", "L"),
     tolerance=2e-4,
-    answers=("course_lib.model.softmax.merge", "course_lib.parallel.blocks.merge"),
+    answers=("course_lib.model.softmax.merge", "course_lib.parallel.blocks.merge", "course_lib.kernels.merging.merge"),
     hints=(
         "For one row it is the page's merge, with the shares 2^(L_p − L). So you need for each row the sum of 2^(L_p − m) over its "
         "pieces, and of these times O_p.",

@@ -40,7 +40,7 @@ EXERCISE = Exercise(
     stub=STUB,
     run=run,
     parts=("m", "l", "o"),
-    answers=("course_lib.model.softmax.merge",),
+    answers=("course_lib.model.softmax.merge", "course_lib.model.softmax.weights"),
     hints=(
         "Neither set is the newer one: both sums have to be measured from the larger of the two maxima.",
         "The factors are exp(m_a − m) and exp(m_b − m), one for each query. A factor belongs to l and to a whole row of o.",

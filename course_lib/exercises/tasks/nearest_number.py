@@ -31,7 +31,7 @@ EXERCISE = Exercise(
         "Around x the numbers of the format are multiples of a step, a power of two. What is it for 257 in bf16?",
         "With 2^e ≤ x < 2^(e+1) the step is 2^(e − mantissa). From 2^lowest down it stays what it is there. "
         "math.frexp(x) gives a fraction from 1/2 to 1 and a power: e is one less than that power.",
-        "The step is math.ldexp(1.0, e − mantissa), and e does not fall below `lowest`. Then count x in steps: Python's round() "
-        "sends ties to the even whole number, and dividing by a power of two is exact.",
+        "How many steps is x? Dividing by a power of two is exact, and Python's round() sends ties to the even whole number. What "
+        "does not fall any more once x is below 2^lowest?",
     ),
 )

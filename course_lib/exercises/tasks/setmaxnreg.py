@@ -25,7 +25,7 @@ EXERCISE = Exercise(
     minutes=8,
     asked=ASKED,
     stub=STUB,
-    answers=("course_lib.model.registers.plan",),
+    answers=("course_lib.model.registers.plan", "course_lib.model.registers.at_start"),
     hints=(
         "Count in registers per thread of a warpgroup: the SM has 512 of them. How many do consumers + 1 warpgroups own together "
         "after the start?",

@@ -37,7 +37,7 @@ EXERCISE = Exercise(
         "queries? Neither number of programs counts beyond the seats.",
         "What has to travel for one head: Q and O, n · d numbers each, and K and V, 2 · n · d numbers for each block of queries. Set the "
         "report's bytes against that sum over all heads.",
-        "min(seats, blocks) / min(seats, programs) and bytes / needed, with blocks = heads · ⌈n / block⌉. The larger one is the answer, "
-        "unless it stays below 1.2.",
+        "Each bound is a quotient: as it could be over as it is, for the seats taken; as it is over as it could be, for the bytes. "
+        "What do the seats say of a kernel that has a program for each block already?",
     ),
 )
