@@ -7,6 +7,7 @@ is part of the diagnosis it has to get; where there is none, any or no diagnosis
 import functools
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,13 @@ def test_calls_that_know_nothing_of_each_other_are_judged_as_in_a_check(exercise
         report,
         here,
     )
+
+
+def test_the_teaching_guide_names_the_exercises_whose_answer_the_librarys_text_is() -> None:
+    """They cannot be called; ``right_out_of_the_library`` is that text with the exercise's names."""
+    guide = (Path(__file__).parents[1] / "docs" / "teaching.md").read_text(encoding="utf-8")
+    named = re.search(r"its text is handed out \(([^)]*)\)", guide)
+    assert named
+    found = [x.values[0] for x in answers("right_out_of_the_library")]
+    assert re.findall(r"\w+", named[1]) == sorted(exercise.name for exercise in found)
+    assert all(exercise.answers for exercise in found)

@@ -22,7 +22,7 @@ from course_lib import runtime
 from course_lib.exercises import __main__ as command_line
 from course_lib.exercises import exercises, values
 from course_lib.exercises.checker import checking, fresh_process, material, progress_file
-from course_lib.exercises.grader import grading
+from course_lib.exercises.grader import grading, unseen
 from course_lib.exercises.grader.grade_tables import Grade, totals
 from course_lib.exercises.handout import bundle, cells
 from course_lib.exercises.page import functions
@@ -227,6 +227,21 @@ def test_the_students_copy_says_the_same(copy, tmp_path, monkeypatch, capsys) ->
     here = capsys.readouterr().out
     assert said.endswith(here)
     assert "This is what you get if the old ℓ is not rescaled" in here
+
+
+@alone
+def test_grading_in_the_students_copy_says_that_a_table_of_the_known_cases_passes(copy, tmp_path) -> None:
+    known = material.material(exercises()["phase_of"])
+    table = {case.args: right for case, right in zip(known.cases, known.expected)}
+    answer = nbformat.v4.new_code_cell(f"def phase_of(n, buffers):\n    return {table!r}[n, buffers]")
+    made = nbformat.v4.new_notebook(cells=[answer, nbformat.v4.new_code_cell("check(phase_of)")])
+    (tmp_path / "10.ipynb").write_text(nbformat.writes(made))
+    assert unseen.NONE in said_in(copy, "-m", "course_lib.exercises", "grade", str(tmp_path))
+    there = {row["exercise"]: row["status"] for row in csv.DictReader((tmp_path / "grades.csv").open())}
+    graded = grading.grade(tmp_path)
+    here = {g.exercise: g.status for g in graded.grades}
+    assert (there["phase_of"], here["phase_of"]) == ("passed", "failed")
+    assert unseen.NONE not in graded.how
 
 
 def test_no_function_of_the_students_copy_is_an_answer(copy) -> None:

@@ -1,5 +1,9 @@
 """What the course changes in Triton's interpreter: the same results with the language replaced once a launch."""
 
+import itertools
+import re
+
+import numpy as np
 import pytest
 import torch
 
@@ -91,6 +95,7 @@ def test_blocks_and_tensors_are_made_as_triton_makes_them() -> None:
     core = tl.core
     shapes = ([4], [1, 16], [core.constexpr(4), 16], core.tuple([2, core.constexpr(8)]))
     elements = (tl.float16, tl.int32, tl.pointer_type(tl.float16), tl.pointer_type(tl.float16, const=True))
+    elements += (tl.pointer_type(tl.float16, 3),)
     for types in ([tl.block_type(element, shape) for element in elements for shape in shapes], elements):
         for dtype in types * 2:
             made, tensor = core.tensor("handle", dtype), core.tensor.__new__(core.tensor)
@@ -107,12 +112,56 @@ def test_blocks_and_tensors_are_made_as_triton_makes_them() -> None:
                 assert (dtype.name, dtype.numel, list(dtype.shape)) == (plain.name, plain.numel, list(plain.shape))
                 assert dtype == plain
                 assert vars(dtype).keys() == vars(plain).keys()
-    const, plain = (tl.block_type(element, [4]) for element in elements[:1:-1])
-    assert (const.scalar.const, plain.scalar.const) == (True, False)
+    kinds = [tl.block_type(element, [4]).scalar for element in elements[:1:-1]]
+    assert [(kind.const, kind.address_space) for kind in kinds] == [(False, 3), (True, 1), (False, 1)]
     with pytest.raises(TypeError, match="0d block_type"):
         tl.block_type(tl.float16, [])
     with pytest.raises(ValueError, match="power of 2"):
         tl.block_type(tl.float16, [3])
+
+
+def test_operands_meet_as_in_tritons_own() -> None:
+    from triton.runtime.interpreter import TensorHandle, interpreter_semantic
+
+    meet, shapes = interpreter_semantic.broadcast_impl_value, ([], [8], [1, 8], [4, 1], [4, 8], [4], [2, 1, 8])
+    made = []
+    for element, dtype in ((tl.float32, "float32"), (tl.int64, "int64"), (tl.pointer_type(tl.float16), "uint64")):
+        for shape in shapes:
+            values = np.arange(int(np.prod(shape)), dtype=dtype).reshape(shape or [1])
+            made.append(tl.tensor(TensorHandle(values, element), tl.block_type(element, shape) if shape else element))
+    refused = 0
+    for one, other in itertools.product(made, repeat=2):
+        try:
+            right = meet.stock(one, other)
+        except ValueError as error:
+            refused += 1
+            with pytest.raises(ValueError, match=re.escape(str(error))):
+                meet(one, other)
+            continue
+        for _ in range(2):  # the second time what they have in common is known
+            for mine, its in zip(meet(one, other), right):
+                assert (mine.type, mine.dtype, mine.handle.dtype) == (its.type, its.dtype, its.handle.dtype)
+                assert mine.handle.data.dtype == its.handle.data.dtype
+                assert mine.handle.data.shape == its.handle.data.shape
+                assert (mine.handle.data == its.handle.data).all()
+    assert refused > 20
+
+
+def test_for_a_kernel_the_functions_are_replaced_that_triton_replaces() -> None:
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_builtin
+    for place in (tl, tl.core, tl.tensor, tl.math, tl.core.tensor_descriptor_base):
+        replaced = []
+        for function in (patch, patch.stock):
+            scope = interpreter._LangPatchScope()
+            function(place, interpreter.interpreter_builder, scope)
+            replaced.append({name for _, name, _ in scope._changes})
+            again = interpreter._LangPatchScope()
+            function(place, interpreter.interpreter_builder, again)  # what is replaced is not replaced twice
+            assert not again._changes
+            scope.restore()
+        assert replaced[0] == replaced[1]
 
 
 @triton.jit
@@ -151,6 +200,8 @@ def test_it_is_changed_once() -> None:
             interpreter._get_np_dtype,
             core.tensor.__init__,
             core.block_type.__init__,
+            interpreter._patch_builtin,
+            interpreter.interpreter_semantic.broadcast_impl_value,
             options,
         )
 

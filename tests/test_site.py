@@ -55,6 +55,33 @@ SERIOUS = """() => axe.run({ preload: false, resultTypes: ["violations"] }).then
   .filter(one => ["serious", "critical"].includes(one.impact))
   .map(one => one.id + ": " + one.nodes.map(node => node.html.slice(0, 120)).slice(0, 3).join(" … ")))"""
 
+PHONE = {"offline": True, "viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+# What of an unfolded page a phone does not show: cut-off formulas, wide things that neither scroll nor say so, small letters and buttons.
+UNREADABLE = """() => {
+  const seen = one => one.checkVisibility() && one.getBoundingClientRect().width > 0;
+  const all = kind => [...document.querySelectorAll(`.bd-article ${kind}`)].filter(seen);
+  const words = one => one.textContent.trim().slice(0, 40), found = [];
+  for (const math of all("mjx-container > mjx-math")) {
+    const right = Math.max(...[...math.children].map(part => part.getBoundingClientRect().right));
+    if (!math.closest("table, .goes-on") && right > innerWidth - 10) found.push(`formula is cut off: ${words(math.parentNode)}`);
+  }
+  for (const one of all(":is(pre, table, svg, img)")) {
+    let box = one;
+    while (box && box.scrollWidth <= box.clientWidth + 2) box = box.parentElement.closest(".bd-article *");
+    if (box && !box.closest(".goes-on")) found.push(`no sign of more: ${words(one)}`);
+  }
+  for (const text of all(".course-clickable text")) {
+    const { a, b } = text.getScreenCTM(), size = parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b);
+    if (size < 10) found.push(`letters of ${size.toFixed(1)} pixels: ${words(text)}`);
+  }
+  for (const one of all(":is(summary, .course-clickable button, .course-clickable select)")) {
+    const box = one.getBoundingClientRect();
+    if (Math.min(box.width, box.height) < 32) found.push(`small to touch: ${words(one)}, ${box.width} × ${box.height}`);
+  }
+  if (document.documentElement.scrollWidth > innerWidth) found.push("the page itself scrolls sideways");
+  return found;
+}"""
+
 
 @pytest.fixture(scope="session")
 def assets(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -173,6 +200,56 @@ def test_a_page_on_a_screen_on_a_phone_in_the_dark_and_on_paper(site, open_file,
     for navigation in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".bd-header-article", ".prev-next-footer"):
         assert not any(one.is_visible() for one in page.locator(navigation).all()), navigation
     assert page.locator("h1:visible").count() == 1
+
+
+@pytest.fixture(scope="module")
+def phone(browser) -> Iterator[tuple]:
+    """One page on a phone for all lectures, and what is to be complained of."""
+    context, complaints = browser.new_context(**PHONE), []
+    yield offline_page(context, complaints), complaints
+    context.close()
+
+
+def opened_on(phone: tuple, path: Path):
+    """A page of the book on the phone, with its formulas set and measured."""
+    page, complaints = phone
+    complaints.clear()
+    page.goto(path.as_uri())
+    typeset(page)
+    page.wait_for_function("document.documentElement.dataset.measured")
+    return page
+
+
+@pytest.mark.parametrize("number", LECTURES)
+def test_on_a_phone_nothing_of_a_lecture_is_cut_off_or_small(site, phone, number) -> None:
+    page = opened_on(phone, site / f"{LECTURES[number].stem}.html")
+    page.evaluate("() => document.querySelectorAll('.bd-article details').forEach(fold => { fold.open = true })")
+    page.evaluate("() => new Promise(done => setTimeout(done, 50))")  # folds tell by an event that they are open
+    assert page.evaluate(UNREADABLE) == []
+    assert phone[1] == []
+
+
+def test_on_a_phone_both_side_bars_open_and_lead_on(site, phone) -> None:
+    page = opened_on(phone, site / f"{LECTURES['05'].stem}.html")
+    page.locator(".bd-header-article .primary-toggle").tap()
+    page.locator("dialog[open]").get_by_role("link", name="06 · Two loop orders").tap()
+    page.wait_for_url("**/06_loop_orders.html")
+    page.wait_for_function("document.documentElement.dataset.measured")
+    page.locator(".bd-header-article .secondary-toggle").tap()
+    page.locator("dialog[open]").get_by_role("link", name="Your turn").tap()
+    page.wait_for_function("scrollY > 1000 && !document.querySelector('dialog[open]')")
+
+
+def test_on_a_phone_a_figure_grows_where_it_is_touched_and_shrinks_again(site, phone) -> None:
+    page = opened_on(phone, site / f"{LECTURES['05'].stem}.html")
+    figure = page.locator("a.image-reference.shrunk:visible").first
+    full = float(figure.locator("img").get_attribute("width"))
+    figure.tap(position={"x": 300, "y": 40})
+    assert figure.locator("img").evaluate("e => e.getBoundingClientRect().width") == full
+    assert figure.evaluate("e => e.scrollLeft") > 100
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    figure.tap(position={"x": 100, "y": 40})
+    assert figure.locator("img").evaluate("e => e.getBoundingClientRect().width") <= PHONE["viewport"]["width"]
 
 
 def test_search_and_next_lead_through_the_course(site, open_file) -> None:

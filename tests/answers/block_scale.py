@@ -32,3 +32,13 @@ def wrong_least_scale(x, block):
 def wrong_by_the_library(x, block):
     found = quantize.quantise(x, "int8", "block", block)
     return found.values.to(torch.int8), found.scale.flatten()
+
+
+def right_out_of_the_library(x, block):
+    n = x.shape[-2]
+    size = min(block, n)
+    padded = torch.nn.functional.pad(x, (0, 0, 0, -n % size)).unflatten(-2, (-1, size))
+    top = padded.abs().amax(dim=(-2, -1), keepdim=True)
+    scale = torch.where(top > 0, top / 127, torch.ones_like(top))
+    values = (padded / scale).round()
+    return values.flatten(-3, -2)[..., :n, :].to(torch.int8), scale.flatten()

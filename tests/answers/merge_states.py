@@ -57,3 +57,9 @@ def wrong_by_the_librarys_weights(m_a, l_a, o_a, m_b, l_b, o_b):
     m = torch.maximum(m_a, m_b)
     a, b = (softmax.weights(x[:, None], m)[:, 0] for x in (m_a, m_b))
     return _merged(m, a, b, l_a, o_a, l_b, o_b)
+
+
+def right_out_of_the_library(m_a, l_a, o_a, m_b, l_b, o_b):
+    m = torch.maximum(m_a, m_b)
+    a, b = (torch.where(m == -torch.inf, torch.zeros_like(m), torch.exp(x - m)) for x in (m_a, m_b))
+    return _merged(m, a, b, l_a, o_a, l_b, o_b)

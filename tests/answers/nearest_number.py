@@ -48,3 +48,10 @@ def wrong_by_the_library(x, mantissa, lowest):
     wide = {"largest": math.inf, "finite": False, "mantissa": mantissa, "bias": 1 - lowest}
     formats.FORMATS["mine"] = SimpleNamespace(**wide)
     return float(formats.rounded(torch.tensor(x, dtype=torch.float64), "mine"))
+
+
+def right_out_of_the_library(x, mantissa, lowest):
+    y = torch.tensor(x, dtype=torch.float64)
+    _, power = torch.frexp(y)
+    step = torch.ldexp(torch.ones_like(y), (power - 1).clamp(min=lowest) - mantissa)
+    return float(torch.round(y / step) * step)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from course_lib.exercises.base import Exercise
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.checker.checking import Report
+from course_lib.exercises.grader import unseen
 from course_lib.exercises.grader.collected import Work, collected, read
 from course_lib.exercises.grader.grade_tables import Grade
 from course_lib.exercises.grader.marking import Clock, Marker
@@ -50,7 +51,7 @@ def grade(folder: Path, seconds: float = SECONDS, way: str | None = None) -> Gra
     todo: list[Future[list[Grade]]] = [Future() for _ in works]
     how, whole = "", False
     with contextlib.suppress(KeyboardInterrupt), Sandbox([folder], way) as box:
-        how = box.weaker
+        how = "\n".join(filter(None, (box.weaker, unseen.weaker())))
         whole = _all(box, works, todo, _Notebooks(folder, Marker(box, secrets.token_hex(16)), seconds, {}))
     return Graded([g for work, done in zip(works, todo) for g in _grades(work, done)], how, whole)
 

@@ -191,6 +191,6 @@ def eight_bit_kernel(
             (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, q1) + mine),
             (producer, (BLOCK_M, BLOCK_N, CAUSAL, True, q_desc, k_desc, v_desc, (q0, q1)) + asked),
         ],
-        [4, 4],
+        [4, 1],
         [240, 24],
     )

@@ -1,6 +1,6 @@
 """Rungs 7 to 9, in Gluon: warps with different work, two matmuls in flight, warpgroups that take turns.
 
-One warpgroup of 128 threads (the producer; one thread of it) issues the TMA loads of tiles; the others (the consumers), each
+One warp (the producer; one thread of it) issues the TMA loads of tiles; warpgroups of 128 threads (the consumers), each
 with 64 rows of Q, multiply and take the softmax. Sources: FlashAttention-3 (arXiv 2407.08608): Algorithm 1 is ``IN_FLIGHT=1``, Algorithm 2,
 where S of the next block is issued before P V of this one, 2; its appendix B.3 is 3. ``PING_PONG`` is in section 3.1.
 """
@@ -297,6 +297,8 @@ def specialised_kernel(
     # Registers per thread, for the warpgroups after the first, which keeps the rest. All start with equal parts, 3 · 168 or 4 · 128;
     # setmaxnreg then moves the producer's to the consumers: 24 + 2 · 240 = 504, 32 + 3 · 160 = 512. A consumer needs them for S and
     # O in fp32, 64 and 64 registers for 128 keys at D = 128, and for P; the producer's one thread holds a few indices.
+    # The producer is one warp: several have to share the counter's answer through a barrier, and where processes took turns on
+    # a GPU, some warps went on with the answer of before, and the kernel did not end.
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
@@ -304,7 +306,7 @@ def specialised_kernel(
                 (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q1) + mine),
                 (producer, (BLOCK_M, BLOCK_N, CAUSAL, False, q_desc, k_desc, v_desc, (q0, q1)) + issued),
             ],
-            [4, 4],
+            [4, 1],
             [240, 24],
         )
     else:
@@ -315,6 +317,6 @@ def specialised_kernel(
                 (_consumer, (2, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q2) + mine),
                 (producer, (BLOCK_M, BLOCK_N, CAUSAL, False, q_desc, k_desc, v_desc, (q0, q1, q2)) + issued),
             ],
-            [4, 4, 4],
+            [4, 4, 1],
             [160, 160, 32],
         )

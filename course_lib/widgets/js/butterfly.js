@@ -39,7 +39,7 @@ function render({ model, el }) {
   button("all signs +", () => { signs = signs.map(() => 1); draw(); });
   let signs = data.row.map(() => 1), large = new Set([data.outlier]), chosen = [stages + 1, 0];
   const words = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
-  const drawing = svg("svg", { viewBox: `0 0 960 ${d * 38 + 96}`, role: "group", "aria-label": data.alt }, root);
+  const drawing = wideSvg(960, { viewBox: `0 0 960 ${d * 38 + 96}`, role: "group", "aria-label": data.alt }, root);
   html("div", { class: "legend" }, root, "Click the row: an outlier comes or goes. Click the second column: a sign flips. Click any other number: what is it made of?");
 
   function draw() {

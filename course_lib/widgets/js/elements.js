@@ -10,4 +10,7 @@ function element(namespace, name, attributes = {}, parent = null, text = "") {
 }
 const svg = (name, attributes, parent, text) => element(SVG, name, attributes, parent, text);
 const html = (name, attributes, parent, text) => element(null, name, attributes, parent, text);
+// A drawing whose letters are 13 pixels high at its full width: where there is less room it scrolls, rather than have letters below 10.
+const wideSvg = (width, attributes, parent) =>
+  svg("svg", { style: `min-width: ${0.8 * width}px`, ...attributes }, html("div", { class: "drawing" }, parent));
 

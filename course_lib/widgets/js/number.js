@@ -69,7 +69,7 @@ function render({ model, el }) {
   const message = html("div", { class: "message", role: "alert" }, root);
   const boxes = html("div", { class: "bits" }, root);
   const formula = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
-  const line = svg("svg", { viewBox: "0 0 960 96", role: "img", "aria-label": "neighbouring numbers of the format" }, root);
+  const line = wideSvg(960, { viewBox: "0 0 960 96", role: "img", "aria-label": "neighbouring numbers of the format" }, root);
   const table = html("table", { class: "counters" }, root);
   let wanted = data.start, value = 0, bits = "";
   const format = () => data.formats.find((f) => f.name === choose.value);
@@ -147,6 +147,7 @@ function render({ model, el }) {
       svg("path", { d: `M ${x(wanted)} 44 l -6 -14 h 12 z`, fill: "#e69f00" }, line);
       svg("text", { x: x(wanted), y: 14, "text-anchor": "middle" }, line, "what you typed");
     }
+    line.parentNode.scrollLeft = (line.parentNode.scrollWidth - line.parentNode.clientWidth) / 2; // where the line scrolls, the number is in view
   }
   function drawTable(f) {
     table.replaceChildren();

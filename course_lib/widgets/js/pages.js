@@ -36,7 +36,7 @@ function render({ model, el }) {
   label.append(" V masked, too");
   check.addEventListener("change", () => { masked = check.checked; draw(); });
   const where = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
-  const drawing = svg("svg", { viewBox: "0 0 960 268", role: "group", "aria-label": data.alt }, root);
+  const drawing = wideSvg(960, { viewBox: "0 0 960 268", role: "group", "aria-label": data.alt }, root);
   const sum = html("div", { class: "formula" }, root);
   const count = html("div", { class: "legend" }, root);
 
@@ -68,7 +68,7 @@ function render({ model, el }) {
         const cell = svg("g", { class: "cell", tabindex: 0, role: "button", "data-token": `${sequence},${t}`, "aria-label": `token ${t} of ${sequence}` }, drawing);
         cell.style.fillOpacity = 1;
         svg("rect", { x, y: y + 20, width: 19, height: 22, fill: SHADES[sequence], stroke: here ? "var(--clickable-ink)" : "none", "stroke-width": 4 }, cell);
-        svg("text", { x: x + 9.5, y: y + 36, class: "index", style: "font-size: 12px" }, cell, String(t));
+        svg("text", { x: x + 9.5, y: y + 36, class: "index", style: "font-size: 13px" }, cell, String(t));
         const act = () => { message = ""; chosen = [sequence, t]; draw(); };
         cell.addEventListener("click", act);
         cell.addEventListener("keydown", (event) => {

@@ -111,7 +111,7 @@ function render({ model, el }) {
   let longest = 0; // the axis keeps its length, so that a gain shows
   const words = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
   const message = html("div", { class: "message", role: "alert" }, root);
-  const drawing = svg("svg", { role: "img", "aria-label": "warpgroups over time" }, root);
+  const drawing = wideSvg(860, { role: "img", "aria-label": "warpgroups over time" }, root);
   const key = html("div", { class: "course-bar" }, root);
   for (const kind of Object.keys(NAMES)) {
     const item = html("span", {}, key);

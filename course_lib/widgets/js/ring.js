@@ -40,7 +40,7 @@ function render({ model, el }) {
   button("◀", "the step before (left arrow)", -1);
   const where = html("output", { class: "where" }, bar);
   button("▶", "the next step (right arrow)", 1);
-  const drawing = svg("svg", { viewBox: "0 0 960 452", role: "group", "aria-label": data.alt }, root);
+  const drawing = wideSvg(960, { viewBox: "0 0 960 452", role: "group", "aria-label": data.alt }, root);
   const words = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
   html("div", { class: "legend" }, root, "Strong: multiplied at this step. Pale: done. Empty: to come. Dots: hidden by the mask. Dashed: waiting. Click a rank to see it alone.");
 

@@ -49,7 +49,7 @@ function render({ model, el }) {
   const where = html("span", { class: "where" }, bar);
   const message = html("div", { class: "message", role: "alert" }, root);
   const formula = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
-  const drawing = svg("svg", { viewBox: "0 0 860 300", role: "img", "aria-label": "scores and their weights" }, root);
+  const drawing = wideSvg(0, { role: "img", "aria-label": "scores and their weights" }, root);
   const table = html("table", { class: "counters" }, root);
   let scores = data.scores, history = states(scores, data.block), step = 0, timer = null;
 
@@ -59,7 +59,10 @@ function render({ model, el }) {
     const low = Math.min(0, ...scores), high = Math.max(0, ...scores), room = high - low || 1;
     const y = (value) => 150 - (125 * (value - low)) / room;
     const floor = 280, tall = 70; // the weights, all on one scale from 0 to 1
-    const wide = Math.min(120, 740 / scores.length);
+    const narrow = matchMedia("(max-width: 600px)").matches, wide = Math.min(narrow ? 70 : 120, 740 / scores.length);
+    const span = narrow ? 140 + scores.length * wide : 860;
+    drawing.setAttribute("viewBox", `0 0 ${span} 300`);
+    drawing.style.minWidth = `${0.8 * span}px`;
     scores.forEach((x, i) => {
       const seen = i < now.seen, fresh = seen && i >= before.seen && step > 0;
       const weight = Math.exp(x - now.m);
