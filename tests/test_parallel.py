@@ -173,16 +173,6 @@ def test_a_gpt_trains_on_tokens_that_are_dealt_out() -> None:
         torch.testing.assert_close(found, _trained(0, 0), atol=1e-12, rtol=1e-9)
 
 
-def _gathered(rank, x, order):
-    mine = parallel.shard(x, 3, rank, order, dim=0).requires_grad_()
-    return parallel.gather(mine, len(x), order, dim=0)
-
-
-def test_each_rank_gathers_the_whole() -> None:
-    x = torch.randn(10, 2)
-    assert all(torch.equal(whole, x) for whole in parallel.run(_gathered, 3, x, "zigzag"))
-
-
 @pytest.mark.kernel
 def test_the_merge_is_that_of_the_softmax_lecture() -> None:
     (a, b), (la, lb) = torch.randn(2, 2, 3, 70, 24), 30 * torch.randn(2, 2, 3, 70)

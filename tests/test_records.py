@@ -150,8 +150,6 @@ def test_the_recordings_of_the_capstone_run_in_small(monkeypatch) -> None:
         assert loss == pytest.approx(found["SDPA", *key], rel=1e-4 if runtime.mode() != "GPU" else 0.02), name
     samples = data.check_rows(capstone.capstone_sample(small=True))
     assert all(len(row["text"]) == 40 for row in samples)
-    tokens = data.check_rows(capstone.capstone_tokens(small=True))
-    assert [row["same"] for row in tokens if row["dtype"] == "float64"] == [row["new"] for row in tokens][:1]
     backends = data.check_rows(capstone.capstone_backends(small=True))
     assert {row["attention"] for row in backends} >= {"SDPA again", "plain"}
     assert set(backends[0]) == set(losses[0])

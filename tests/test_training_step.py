@@ -32,7 +32,6 @@ def made_up(t: int, attention: float, seconds: float = 3.0) -> capstone_steps.St
 def test_a_crossing_lies_between_the_recorded_contexts(monkeypatch) -> None:
     monkeypatch.setattr(capstone_steps, "steps", lambda *_: [made_up(1000 * 2**i, 0.25 * 2**i) for i in range(6)])
     assert capstone_steps.crossing() == pytest.approx(4000)
-    assert capstone_steps.crossing(whole=True) == pytest.approx(12_000)
     monkeypatch.setattr(capstone_steps, "steps", lambda *_: [made_up(1000, 0.1), made_up(2000, 0.2)])
     assert math.isnan(capstone_steps.crossing())
 
@@ -43,8 +42,6 @@ def test_a_gap_is_the_largest_of_its_kind(monkeypatch) -> None:
     monkeypatch.setattr(capstone, "losses", lambda name, seed=0, part="": {0: 4.4, 99: curves[name, seed]})
     monkeypatch.setattr(capstone, "backends", lambda: ["SDPA flash", "plain"])
     assert [capstone.last(kind) for kind in range(3)] == pytest.approx([0.2, 0.03, 0.05])
-    assert capstone.holds_up()
-    assert [capstone.parted(kind) for kind in range(3)] == [99, 99, 99]
 
 
 def test_what_was_not_recorded_is_named() -> None:

@@ -73,19 +73,9 @@ def yardsticks(part: str = "validation") -> dict[str, dict[int, float]]:
     return {name: _largest(found) for name, found in zip(names, (seeds, own, ours), strict=True)}
 
 
-def last(kind: int, part: str = "validation") -> float:
+def last(kind: int) -> float:
     """The gap at the end of the 0th, 1st or 2nd kind of ``yardsticks``."""
-    return list(list(yardsticks(part).values())[kind].values())[-1]
-
-
-def holds_up() -> bool:
-    """Whether attention() ends nearer to SDPA than two seeds of SDPA to each other."""
-    return last(2) < last(0)
-
-
-def parted(kind: int, by: float = 0.001) -> int:
-    """The first recorded step at which the training losses of such a pair differ by more than ``by`` nats."""
-    return next(step for step, value in list(yardsticks("train").values())[kind].items() if value > by)
+    return list(list(yardsticks().values())[kind].values())[-1]
 
 
 def _largest(found: Sequence[dict[int, float]]) -> dict[int, float]:

@@ -61,40 +61,40 @@ def step(attention: str, t: int, width: int = WIDTH) -> Step:
     return found[t]
 
 
-def crossing(attention: str = "attention", width: int = WIDTH, whole: bool = False) -> float:
-    """The context at which attention takes as long as the blocks' matmuls, or, ``whole``, as all else of the step.
+def crossing() -> float:
+    """The context at which attention() takes as long as the blocks' matmuls.
 
     Between the recorded ones along a power law; NaN beyond them.
     """
-    for low, high in itertools.pairwise(steps(attention, width)):
-        a, b = (math.log(x.attention_seconds / (x.rest if whole else x.matmul_seconds)) for x in (low, high))
+    for low, high in itertools.pairwise(steps("attention", WIDTH)):
+        a, b = (math.log(x.attention_seconds / x.matmul_seconds) for x in (low, high))
         if a <= 0 <= b:
             return low.t * (high.t / low.t) ** (-a / (b - a))
     return math.nan
 
 
-def tflops(t: int, width: int = WIDTH, attention: str = "attention") -> tuple[float, float]:
-    """The rates of the blocks' matmuls and of attention, with its seven matmuls under a causal mask, forward and backward."""
-    found = step(attention, t, width)
+def tflops(t: int) -> tuple[float, float]:
+    """The rates of the blocks' matmuls and of attention(), with its seven matmuls under a causal mask, forward and backward."""
+    found = step("attention", t)
     each = 1e-12 * found.tokens * found.n_layer
-    matmuls = 3 * training_step.block_flops(width) * each / found.matmul_seconds
+    matmuls = 3 * training_step.block_flops(WIDTH) * each / found.matmul_seconds
     more = (training_step.FORWARD + training_step.BACKWARD) / training_step.FORWARD
-    return matmuls, more * training_step.attention_flops(width, t) * each / found.attention_seconds
+    return matmuls, more * training_step.attention_flops(WIDTH, t) * each / found.attention_seconds
 
 
-def gained(t: int, before: str, width: int = WIDTH, after: str = "attention") -> float:
-    """How many times as fast a step is with another attention."""
-    return step(before, t, width).seconds / step(after, t, width).seconds
+def gained(t: int, before: str, width: int) -> float:
+    """How many times as fast a step is with attention()."""
+    return step(before, t, width).seconds / step("attention", t, width).seconds
 
 
-def faster(t: int, before: str, width: int = WIDTH, after: str = "attention") -> float:
-    """How many times as fast the attention alone is."""
-    return step(before, t, width).attention_seconds / step(after, t, width).attention_seconds
+def faster(t: int, before: str, width: int = WIDTH) -> float:
+    """How many times as fast attention() alone is."""
+    return step(before, t, width).attention_seconds / step("attention", t, width).attention_seconds
 
 
-def allowed(t: int, before: str, width: int = WIDTH, after: str = "attention") -> float:
-    """What Amdahl's bound allows a step to gain by that attention."""
-    return training_step.gain(step(before, t, width).share, faster(t, before, width, after))
+def allowed(t: int, before: str) -> float:
+    """What Amdahl's bound allows a step to gain by attention()."""
+    return training_step.gain(step(before, t).share, faster(t, before))
 
 
 # --- a step as a bar ---

@@ -88,10 +88,10 @@ def reported() -> dict[str, Points]:
     return {name: ([row["n"] for row in table], [row[column] for row in table]) for name, column in COLUMNS.items()}
 
 
-def over_reported(rung: str, one_query: bool, theirs: str = "") -> list[float]:
-    """Our times on the x86_64 machine over the reported ones of ``theirs``, the same rung unless given, at each reported length."""
+def over_reported(rung: str, one_query: bool) -> list[float]:
+    """Our times on the x86_64 machine over the reported ones of the same rung, at each reported length."""
     found = times(one_query=one_query)[rung][1]
-    return [ours / other for ours, other in zip(found, reported()[theirs or rung][1], strict=False)]
+    return [ours / other for ours, other in zip(found, reported()[rung][1], strict=False)]
 
 
 def call_and_score() -> tuple[float, float]:

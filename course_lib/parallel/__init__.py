@@ -8,14 +8,13 @@ from course_lib.parallel.decoding import decode
 from course_lib.parallel.messages import Sending, sends
 from course_lib.parallel.processes import RankError, run
 from course_lib.parallel.ring import ring_attention
-from course_lib.parallel.tokens import gather, shard, unshard
+from course_lib.parallel.tokens import shard, unshard
 from course_lib.parallel.ulysses import ulysses_attention
 
 __all__ = [
     "RankError",
     "Sending",
     "decode",
-    "gather",
     "ring_attention",
     "run",
     "sends",

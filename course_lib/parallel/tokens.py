@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 
 import torch
-import torch.distributed as dist
 
 from course_lib import checks
 from course_lib.model.parallel import ORDERS, owned, positions
-from course_lib.parallel.ring import members
 
 
 def shard(x: torch.Tensor, ranks: int, rank: int, order: str, dim: int = 2) -> torch.Tensor:
@@ -32,19 +30,6 @@ def unshard(parts: Sequence[torch.Tensor], order: str, dim: int = 2) -> torch.Te
             )
     at = torch.cat([positions(order, len(parts), rank, length) for rank in range(len(parts))])
     return torch.cat(list(parts), dim).index_select(dim, torch.argsort(at).to(parts[0].device))
-
-
-def gather(
-    x: torch.Tensor, length: int, order: str, group: dist.ProcessGroup | None = None, dim: int = 2
-) -> torch.Tensor:
-    """On each rank the whole, ``length`` tokens, of which x is its share; without gradients."""
-    ranks, _ = members(group)
-    dim, sizes = _dimension("x", x, dim), [owned(order, ranks, rank, length) for rank in range(ranks)]
-    room = x.new_zeros((*x.shape[:dim], max(sizes), *x.shape[dim + 1 :]))
-    room.narrow(dim, 0, x.shape[dim]).copy_(x.detach())
-    found = [torch.empty_like(room) for _ in range(ranks)]
-    dist.all_gather(found, room, group=group)
-    return unshard([y.narrow(dim, 0, size) for y, size in zip(found, sizes, strict=True)], order, dim)
 
 
 def _dimension(name: str, x: torch.Tensor, dim: int) -> int:

@@ -18,11 +18,10 @@ def heatmap(
     title: str,
     rows: Sequence[str] = (),
     cols: Sequence[str] = (),
-    digits: int = 2,
     vmax: float | None = None,
     mark: int | None = None,
 ) -> Axes:
-    """A small matrix as coloured cells with its numbers in them; row ``mark`` is framed.
+    """A small matrix as coloured cells with its numbers in them, two digits behind the point; row ``mark`` is framed.
 
     White is 0; with negative numbers one colour stands for each sign. Raises TypeError or ValueError for what is no
     matrix of at most MOST_CELLS finite numbers, and labels that are not one a row or column.
@@ -36,7 +35,6 @@ def heatmap(
     for name, labels, length in (("rows", rows, values.shape[0]), ("cols", cols, values.shape[1])):
         if len(checks.several(name, labels, least=0)) not in (0, length):
             raise ValueError(f"{name} has {len(labels)} labels; pass {length}, or none")
-    checks.whole("digits", digits, 0, 10)
     if vmax is not None:
         checks.number("vmax", vmax, above=0)
     if mark is not None:
@@ -48,7 +46,7 @@ def heatmap(
     )
     dark = colours.to_rgba(values.numpy())[..., :3] @ (0.3, 0.59, 0.11) < 0.5
     for i, j in ((i, j) for i in range(values.shape[0]) for j in range(values.shape[1])):
-        words, ink = f"{float(values[i, j]):.{digits}f}", "white" if dark[i, j] else "black"
+        words, ink = f"{float(values[i, j]):.2f}", "white" if dark[i, j] else "black"
         ax.text(j, i, words, ha="center", va="center", color=ink, fontsize=12)
     if mark is not None:
         ax.add_patch(Rectangle((-0.5, mark - 0.5), values.shape[1], 1, fill=False, edgecolor=RED, lw=4))

@@ -48,7 +48,6 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "decoding_splits": decoding.decoding_splits,
     "capstone_losses": capstone.capstone_losses,
     "capstone_sample": capstone.capstone_sample,
-    "capstone_tokens": capstone.capstone_tokens,
     "capstone_context": capstone_steps.capstone_context,
     "capstone_generation": capstone_steps.capstone_generation,
     "capstone_backends": capstone.capstone_backends,

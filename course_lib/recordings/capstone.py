@@ -185,27 +185,3 @@ def capstone_sample(small: bool = False) -> list[dict[str, Any]]:
         log(f"after {steps} steps: {rows[-1]['text'][:300]}")
     model.load_state_dict(last)
     return rows
-
-
-def capstone_tokens(small: bool = False) -> list[dict[str, Any]]:
-    """How many characters, drawn at temperature 1, are the same with a cache as without, by dtype."""
-    model, text, new = _trained_model(small)[0], gpt.load_text(whole=True), 24 if small else 400
-    kept, rows = {name: x.clone() for name, x in model.state_dict().items()}, []
-    prompt = text.encode(PROMPT)[None].to(runtime.device())
-    for dtype, cache in ((torch.float64, "plain"), (torch.float32, "KVCache"), (torch.bfloat16, "KVCache")):
-        if dtype == torch.bfloat16 and runtime.mode() != "GPU":
-            continue
-        model.to(dtype).use(gpt.ATTENTIONS["plain" if dtype == torch.float64 else "attention"])
-        without, with_it = (gpt.generate(model, prompt, new, cache=x, temperature=1.0) for x in (None, cache))
-        same = int((without == with_it)[0, prompt.shape[1] :].int().cumprod(0).sum())
-        row: dict[str, Any] = {
-            "dtype": str(dtype).removeprefix("torch."),
-            "cache": cache,
-            "positions": "rotary",
-            "window": 0,
-        }
-        rows.append(row | {"layers": model.config["n_layer"], "new": new, "same": same})
-        log(f"{row['dtype']}, {cache}: {same} of {new} characters are the same")
-        model.float().load_state_dict(kept)
-    model.use(gpt.ATTENTIONS["attention"])
-    return rows

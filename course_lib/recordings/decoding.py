@@ -205,8 +205,9 @@ def _read(x_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + tl.program_id(0), tl.max(x, 0))
 
 
-def _reading(*tensors: torch.Tensor, block: int = 2**13) -> Callable[[], Any]:
+def _reading(*tensors: torch.Tensor) -> Callable[[], Any]:
     """Reads all elements of these contiguous tensors once, and keeps the largest of each block."""
+    block = 2**13
     largest = [x.new_empty(x.numel() // block) for x in tensors]
 
     def call() -> None:
