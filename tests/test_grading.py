@@ -21,6 +21,7 @@ from course_lib import exercises as course_exercises
 from course_lib import runtime
 from course_lib.exercises import __main__ as command_line
 from course_lib.exercises import exercises, values
+from course_lib.exercises.catalogue import graded
 from course_lib.exercises.checker import checking, fresh_process, material, progress_file
 from course_lib.exercises.grader import grading, unseen
 from course_lib.exercises.grader.grade_tables import Grade, totals
@@ -187,11 +188,11 @@ def test_what_needs_a_part_that_is_left_out_says_so(copy, target) -> None:
 
 def test_the_students_copy_knows_cases_and_wrong_results_as_data_alone(copy, monkeypatch) -> None:
     kept = sorted((copy / "course_lib/exercises/cases").iterdir())
-    assert [p.name for p in kept] == sorted(f"{name}.json" for name in exercises())
+    assert [p.name for p in kept] == sorted(f"{name}.json" for name in graded())
     monkeypatch.setattr(material, "_tried", {})
     for name in ("online_update", "tile_traffic", "causal_blocks"):
         assert (copy / f"course_lib/exercises/cases/{name}.json").read_text() == material.as_file(exercises()[name])
-    for name, exercise in exercises().items():
+    for name, exercise in graded().items():
         here = material.material(exercise)
         data = json.loads((copy / f"course_lib/exercises/cases/{name}.json").read_text())
         assert data["expected"] == values.encode(list(here.expected))

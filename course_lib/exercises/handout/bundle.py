@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from course_lib.exercises.catalogue import exercises
+from course_lib.exercises.catalogue import graded
 from course_lib.exercises.checker.material import as_file
 from course_lib.exercises.handout import cells
 from course_lib.exercises.sandbox.library import CLOSED
@@ -51,6 +51,6 @@ def write_bundle(folder: Path) -> int:
 
 def _write_material(folder: Path) -> int:
     folder.mkdir()
-    for name, exercise in exercises().items():
+    for name, exercise in graded().items():
         (folder / f"{name}.json").write_text(as_file(exercise), encoding="utf-8")
-    return len(exercises())
+    return len(graded())
