@@ -8,7 +8,7 @@ import re
 import pytest
 import torch
 
-from course_lib import gpt
+from course_lib import data, gpt
 from course_lib.exercises import deliverable_checks, deliverables, handed_in, own_kernel
 from course_lib.exercises.checker.checking import check_exercise
 from course_lib.exercises.deliverables import deliver
@@ -108,6 +108,18 @@ def test_curves_are_judged_by_the_seeds(runs, words) -> None:
     found = deliver(2, runs, ANSWER)
     assert found.status == ("not yet" if words else "accepted")
     assert words in repr(found)
+
+
+def test_the_courses_own_curves_are_nobodys_work() -> None:
+    rows = data.measured("nvidia-h200", "capstone_losses").rows
+    runs = {
+        attention: [
+            [r["loss"] for r in rows if (r["attention"], r["seed"], r["part"]) == (attention, seed, "train")][:50]
+            for seed in range(3)
+        ]
+        for attention in ("attention", "SDPA")
+    }
+    assert "are the course's own" in deliver(2, runs, ANSWER).missing
 
 
 def gain(step, attention, faster):

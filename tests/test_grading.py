@@ -139,7 +139,9 @@ def test_the_students_copy_has_no_solutions_and_no_outputs(copy) -> None:
         bundle.write_bundle(copy)
 
 
-def test_what_the_instructor_has_solved_on_the_original_is_not_handed_out(tmp_path, monkeypatch) -> None:
+def test_what_is_the_instructors_is_not_handed_out_neither_solved_exercises_nor_rights(
+    tmp_path, monkeypatch, capsys
+) -> None:
     checkout, folder = tmp_path / "checkout", tmp_path / "copy"
     original = checkout / "notebooks" / "02_online_softmax.ipynb"
     original.parent.mkdir(parents=True)
@@ -150,11 +152,21 @@ def test_what_the_instructor_has_solved_on_the_original_is_not_handed_out(tmp_pa
     page.cells.insert(page.cells.index(solved), again)
     nbformat.write(page, original)
     (checkout / "README.md").write_text("")
-    for words in (["init", "--quiet"], ["add", "."]):
+    (checkout / "README.md").chmod(0o600)
+    somebody = ["-c", "user.name=A", "-c", "user.email=a@b"]
+    for words in (["init", "--quiet"], ["add", "."], [*somebody, "commit", "--quiet", "--message", "the course"]):
         subprocess.run(["git", *words], cwd=checkout, check=True)
+    page.cells.append(nbformat.v4.new_code_cell("a cell of the instructor's own"))
+    nbformat.write(page, original)
     monkeypatch.setattr(bundle, "ROOT", checkout)
     monkeypatch.setattr(bundle, "_write_material", lambda folder: 0)
-    assert bundle.write_bundle(folder) == 2
+    monkeypatch.setattr(sys, "argv", ["", "student", str(folder)])
+    command_line.main()
+    assert capsys.readouterr().out.splitlines() == [
+        f"2 files -> {folder}",
+        f"not as they were committed: notebooks/{original.name}; look whether they hold answers of yours",
+    ]
+    assert (folder / "README.md").stat().st_mode == (folder / "notebooks" / original.name).stat().st_mode
     handed_out = nbformat.read(folder / "notebooks" / original.name, as_version=4).cells
     assert [cell.source for cell in handed_out if "def online_update" in cell.source] == [
         exercises()["online_update"].cell
