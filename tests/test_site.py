@@ -322,6 +322,10 @@ def test_a_lecture_in_the_book_has_live_pictures_links_and_no_notes(site, open_f
     moved = sum("[interactive figure" in str(o.get("data", {}).get("text/plain")) for o in _outputs(LECTURES["03"]))
     assert page.get_by_text("To move its controls").count() == moved > 0
     assert page.get_by_text("For the instructor").count() == 0
+    assert page.get_by_text("No cell runs in the book").count() == 1
+    assert page.get_by_text("not attempted").count() == 0
+    folds = page.locator("summary", has_text="Show code cell content").all_inner_texts()
+    assert len(set(folds)) == len(folds) > 1, "folds of the same name"
     assert page.get_by_role("link", name="Slides").get_attribute("href") == f"slides/{LECTURES['03'].stem}.html"
     notebook = nbformat.read(site / page.get_by_role("link", name="the notebook").get_attribute("href"), as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells)

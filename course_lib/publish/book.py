@@ -50,15 +50,37 @@ def linked(text: str, seen: set[str]) -> str:
     return _links().sub(link, text)
 
 
+NOTHING_RUNS = """<p class="note">You are reading the book, in which no cell runs. Folds open, pictures with buttons answer, and a
+figure that is too small to read grows when you touch it. To run cells and move sliders, open the lectures in JupyterLab:
+<code>make lab</code>.</p>"""
+EXERCISES = """<p class="note">No cell runs in the book: think them through here; in JupyterLab <code>hint</code> helps and
+<code>check</code> tries your answer.</p>"""
+
+
 def lecture(path: Path) -> nbformat.NotebookNode:
-    """A lecture as the book shows it: live pictures, links; each figure leads to itself in full size, as it has a width."""
+    """A lecture as the book shows it: live pictures, links; each figure leads to itself in full size, as it has a width.
+
+    What is folded whole is named. The first lecture says that nothing runs, and so does each at its exercises.
+    """
     notebook, seen = nbformat.read(path, as_version=4), set[str]()
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, seen)
+            if cell.source.startswith("## Exercises\n"):
+                cell.source += f"\n\n{EXERCISES}"
+        elif "exercise" in cell.metadata.get("tags", []):
+            cell.outputs = []  # "not attempted. Replace the three dots and run the cell again"
+        if "hide-cell" in cell.metadata.get("tags", []):
+            name = cell.id.replace("-", " ")
+            cell.metadata["mystnb"] = {
+                f"code_prompt_{what}": f"{what.title()} code cell {{type}}: {name}" for what in ("show", "hide")
+            }
         for output in cell.get("outputs", []):
             if image := output.get("metadata", {}).get("image/png"):
-                cell.metadata["mystnb"] = {"image": {"alt": image["alt"], "width": f"{image['width']}px"}}
+                shown = {"image": {"alt": image["alt"], "width": f"{image['width']}px"}}
+                cell.metadata["mystnb"] = cell.metadata.get("mystnb", {}) | shown
+    if path == notebooks.lectures()[0]:
+        notebook.cells[0].source += f"\n\n{NOTHING_RUNS}"
     pictures.bring_alive(notebook)
     return notebook
 
