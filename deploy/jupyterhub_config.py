@@ -22,6 +22,7 @@ for needed in (COURSE, Path(sys.executable).resolve()):
             f"students cannot reach {needed}: {closed} is closed to them. Put the course in /srv and use a Python of the system"
         )
 students, teachers = read_class(Path(os.environ["COURSE_HUB_CLASS"]))
+os.umask(0o077)  # what the hub writes is root's alone, what a server writes its student's
 STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
 STATE.chmod(0o700)
 

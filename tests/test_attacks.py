@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import socket
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -35,6 +36,14 @@ pytestmark = [
 ]
 SECTIONS = re.compile(r"^#### (.*)\n", re.MULTILINE)
 RUN = "exec(text, space := {})\n    return space['phase_of'](n, buffers)"
+STEP = """import torch
+from course_lib.exercises.deliverables import deliver
+def cached_step(q, k, v, keys, values, turn):
+    q, k = (turn(x, 0 if keys is None else keys.shape[2]) for x in (q, k))
+    keys, values = (k, v) if keys is None else (torch.cat((keys, k), dim=2), torch.cat((values, v), dim=2))
+    return torch.nn.functional.scaled_dot_product_attention(q, keys, values), keys, values
+deliver(4, cached_step, answer='By its own, 1, 2, 3. The next query would stand too near.')
+"""
 KERNEL = "from course_lib.kernels import tl, triton\n"
 HONEST = {
     "plain": RIGHT,
@@ -43,7 +52,9 @@ HONEST = {
     "half": "import torch\n" + exercises()["row_dot"].solution.source,
     "kernel": KERNEL + exercises()["matmul_kernel"].solution.source,
     "memory": "import math\nimport torch\n" + exercises()["packed_group"].solution.source,
+    "delivered": STEP,
 }
+ANSWERS = {"half": "row_dot", "kernel": "matmul_kernel", "memory": "packed_group", "delivered": "cached_step"}
 
 
 class Class(NamedTuple):
@@ -155,7 +166,7 @@ def graded(way, place, tmp_path_factory) -> Class:
     folder.chmod(0o700)
     (folder / "honest").mkdir()
     for name, source in HONEST.items():
-        number = {"kernel": "matmul_kernel", "half": "row_dot", "memory": "packed_group"}.get(name, "phase_of")
+        number = ANSWERS.get(name, "phase_of")
         (folder / "honest" / f"{name}.ipynb").write_text(page(source, number))
     with listening() as (port, asked):
         for name, exercise, source in pages(folder, port, place):
@@ -229,8 +240,9 @@ def test_the_tables_are_whole_and_cannot_be_forged(graded) -> None:
     assert sum(line.startswith(("honest/", "cheats/")) for line in lines) == len(HONEST) + len(
         list((graded.folder / "cheats").iterdir())
     )
+    assert {stat.S_IMODE((graded.folder / name).stat().st_mode) for name in ("grades-2.csv", "totals.csv")} == {0o600}
     totals = {row["student"]: row for row in graded.totals}
-    assert totals["honest"]["passed"] == "4"
+    assert totals["honest"]["passed"] == str(len({"phase_of", *ANSWERS.values()}))
     assert totals["cheats"]["passed"] == "0"
     assert not (graded.folder / "grades.csv").exists() or (graded.folder / "grades.csv").is_symlink()
 

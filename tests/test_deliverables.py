@@ -8,8 +8,9 @@ import re
 import pytest
 import torch
 
-from course_lib import gpt
-from course_lib.exercises import deliverable_checks, deliverables, own_kernel
+from course_lib import data, gpt
+from course_lib.exercises import deliverable_checks, deliverables, handed_in, own_kernel
+from course_lib.exercises.checker.checking import check_exercise
 from course_lib.exercises.deliverables import deliver
 from course_lib.instruments.peers import plain_attention
 
@@ -109,6 +110,18 @@ def test_curves_are_judged_by_the_seeds(runs, words) -> None:
     assert words in repr(found)
 
 
+def test_the_courses_own_curves_are_nobodys_work() -> None:
+    rows = data.measured("nvidia-h200", "capstone_losses").rows
+    runs = {
+        attention: [
+            [r["loss"] for r in rows if (r["attention"], r["seed"], r["part"]) == (attention, seed, "train")][:50]
+            for seed in range(3)
+        ]
+        for attention in ("attention", "SDPA")
+    }
+    assert "are the course's own" in deliver(2, runs, ANSWER).missing
+
+
 def gain(step, attention, faster):
     return step / (step - attention + attention / faster)
 
@@ -188,6 +201,18 @@ def test_a_cached_step_is_told_its_bug(bug, words) -> None:
     found = deliver(4, step_with(bug), ANSWER)
     assert found.status == ("not yet" if words else "accepted"), found
     assert words in repr(found)
+
+
+def test_what_is_graded_of_them_is_judged_by_the_same() -> None:
+    asked = {e.name: e for e in handed_in.FUNCTIONS}
+    for right in (gain, crossing, step_with()):
+        assert check_exercise(asked[right.__name__], right, keep=False).status == "passed"
+    for exercise in asked.values():
+        for diagnosis, wrong in exercise.wrong.items():
+            report = check_exercise(exercise, wrong, keep=False)
+            assert (report.status, report.diagnosis) == ("failed", diagnosis)
+    for bug in ("position", "causal", "unturned", "late", "dropped", "scale"):
+        assert check_exercise(asked["cached_step"], step_with(bug), keep=False).status == "failed", bug
 
 
 def test_positions_may_begin_anywhere() -> None:

@@ -19,6 +19,7 @@ from course_lib.exercises.checker import checking, material
 from course_lib.exercises.checker.checking import check_exercise
 from course_lib.exercises.checker.differences import differs
 from course_lib.exercises.handout import cells
+from course_lib.exercises.page import functions
 from course_lib.publish import notebooks
 
 pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
@@ -90,6 +91,16 @@ def test_the_last_hint_is_not_the_answer(exercise: Exercise) -> None:
     wanted = calls_and_signs(ast.unparse(answer.body[1:]))
     told = wanted & calls_and_signs(exercise.hints[-1])
     assert told.total() <= wanted.total() / 4, f"it has {sorted(told)} of the answer: ask for these"
+
+
+@pytest.mark.parametrize("exercise", [e for e in ALL if functions.to_be_mended(e.stub)], ids=lambda e: e.name)
+def test_no_diagnosis_quotes_what_is_to_be_mended(exercise: Exercise) -> None:
+    """A student's copy holds the diagnoses as words."""
+    mended = exercise.solution.source.splitlines()
+    lines = [line.strip() for line in exercise.stub.splitlines() if line not in mended]
+    assert lines
+    quoted = {piece for line in lines for piece in (line.split(" = ")[0], *re.findall(r"\w+ [%/]+ \w+", line))}
+    assert not [words for words in exercise.wrong if any(piece in words for piece in quoted)]
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)

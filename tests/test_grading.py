@@ -21,6 +21,7 @@ from course_lib import exercises as course_exercises
 from course_lib import runtime
 from course_lib.exercises import __main__ as command_line
 from course_lib.exercises import exercises, values
+from course_lib.exercises.catalogue import graded
 from course_lib.exercises.checker import checking, fresh_process, material, progress_file
 from course_lib.exercises.grader import grading, unseen
 from course_lib.exercises.grader.grade_tables import Grade, totals
@@ -138,7 +139,9 @@ def test_the_students_copy_has_no_solutions_and_no_outputs(copy) -> None:
         bundle.write_bundle(copy)
 
 
-def test_what_the_instructor_has_solved_on_the_original_is_not_handed_out(tmp_path, monkeypatch) -> None:
+def test_what_is_the_instructors_is_not_handed_out_neither_solved_exercises_nor_rights(
+    tmp_path, monkeypatch, capsys
+) -> None:
     checkout, folder = tmp_path / "checkout", tmp_path / "copy"
     original = checkout / "notebooks" / "02_online_softmax.ipynb"
     original.parent.mkdir(parents=True)
@@ -149,11 +152,21 @@ def test_what_the_instructor_has_solved_on_the_original_is_not_handed_out(tmp_pa
     page.cells.insert(page.cells.index(solved), again)
     nbformat.write(page, original)
     (checkout / "README.md").write_text("")
-    for words in (["init", "--quiet"], ["add", "."]):
+    (checkout / "README.md").chmod(0o600)
+    somebody = ["-c", "user.name=A", "-c", "user.email=a@b"]
+    for words in (["init", "--quiet"], ["add", "."], [*somebody, "commit", "--quiet", "--message", "the course"]):
         subprocess.run(["git", *words], cwd=checkout, check=True)
+    page.cells.append(nbformat.v4.new_code_cell("a cell of the instructor's own"))
+    nbformat.write(page, original)
     monkeypatch.setattr(bundle, "ROOT", checkout)
     monkeypatch.setattr(bundle, "_write_material", lambda folder: 0)
-    assert bundle.write_bundle(folder) == 2
+    monkeypatch.setattr(sys, "argv", ["", "student", str(folder)])
+    command_line.main()
+    assert capsys.readouterr().out.splitlines() == [
+        f"2 files -> {folder}",
+        f"not as they were committed: notebooks/{original.name}; look whether they hold answers of yours",
+    ]
+    assert (folder / "README.md").stat().st_mode == (folder / "notebooks" / original.name).stat().st_mode
     handed_out = nbformat.read(folder / "notebooks" / original.name, as_version=4).cells
     assert [cell.source for cell in handed_out if "def online_update" in cell.source] == [
         exercises()["online_update"].cell
@@ -187,11 +200,11 @@ def test_what_needs_a_part_that_is_left_out_says_so(copy, target) -> None:
 
 def test_the_students_copy_knows_cases_and_wrong_results_as_data_alone(copy, monkeypatch) -> None:
     kept = sorted((copy / "course_lib/exercises/cases").iterdir())
-    assert [p.name for p in kept] == sorted(f"{name}.json" for name in exercises())
+    assert [p.name for p in kept] == sorted(f"{name}.json" for name in graded())
     monkeypatch.setattr(material, "_tried", {})
     for name in ("online_update", "tile_traffic", "causal_blocks"):
         assert (copy / f"course_lib/exercises/cases/{name}.json").read_text() == material.as_file(exercises()[name])
-    for name, exercise in exercises().items():
+    for name, exercise in graded().items():
         here = material.material(exercise)
         data = json.loads((copy / f"course_lib/exercises/cases/{name}.json").read_text())
         assert data["expected"] == values.encode(list(here.expected))

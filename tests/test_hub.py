@@ -158,10 +158,14 @@ def test_a_teacher_sees_who_is_there_and_makes_no_token_in_a_students_name(lesso
 def test_what_the_hub_writes_is_its_own(lesson: Lesson) -> None:
     state = lesson.room.state
     assert mode(state) == 0o700
-    assert mode(state / "cookie_secret") == 0o600
+    written = [path for path in state.rglob("*") if path.is_file()]
+    assert {path.name for path in written} >= {"cookie_secret", "jupyterhub.sqlite", "proxy.pid"}
+    assert {mode(path) for path in written} == {0o600}
     assert mode(lesson.room.passwords_file) == 0o600
     for name in THIRTY:
-        assert mode(Path(f"/home/{name}")) == 0o700
+        home = Path(f"/home/{name}")
+        assert mode(home) == 0o700
+        assert {mode(path) for path in (home / "notebooks").iterdir()} <= {0o600, 0o700}
 
 
 @pytest.mark.parametrize("bind", ["http://0.0.0.0:8000", "http://:8000", "https://0.0.0.0:443"])

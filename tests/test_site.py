@@ -191,6 +191,8 @@ def test_a_page_on_a_screen_on_a_phone_in_the_dark_and_on_paper(site, open_file,
         "all => all.map(e => getComputedStyle(e).backgroundColor)"
     )
     assert len(set(paper)) == 1
+    outputs = page.locator(".bd-article .cell_output .text_html")
+    assert set(outputs.evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)")) <= {"rgba(0, 0, 0, 0)"}
     figures = page.locator(".bd-article .cell_output img")
     assert set(figures.evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)")) <= {
         "rgb(255, 255, 255)"
@@ -288,10 +290,15 @@ def test_from_a_server_nothing_is_missing_and_a_search_shows_excerpts(site, brow
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda r: r.url.startswith((address, "data:")) or complaints.append(r.url))
         page.on("response", lambda r: r.status < 400 or complaints.append(f"{r.status} {r.url}"))
+        loaded: set[str] = set()
+        page.on("request", lambda r: loaded.add(r.url.removeprefix(address).partition("?")[0]))
         for name in ("index", with_picture().stem, "reference/attention", "deploy/README"):
             page.goto(f"{address}{name}.html")
             typeset(page)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name}: wider than a phone"
+            if name == "index":
+                assert sum((site / file).stat().st_size for file in loaded if (site / file).is_file()) < 3_300_000
+                assert page.locator(".bd-header-article button:visible svg path").count() >= 3, "icons"
         page.goto(f"{address}search.html?q=logsumexp")
         page.locator("#search-results p.context").first.wait_for()
         page.close()
@@ -322,6 +329,10 @@ def test_a_lecture_in_the_book_has_live_pictures_links_and_no_notes(site, open_f
     moved = sum("[interactive figure" in str(o.get("data", {}).get("text/plain")) for o in _outputs(LECTURES["03"]))
     assert page.get_by_text("To move its controls").count() == moved > 0
     assert page.get_by_text("For the instructor").count() == 0
+    assert page.get_by_text("No cell runs in the book").count() == 1
+    assert page.get_by_text("not attempted").count() == 0
+    folds = page.locator("summary", has_text="Show code cell content").all_inner_texts()
+    assert len(set(folds)) == len(folds) > 1, "folds of the same name"
     assert page.get_by_role("link", name="Slides").get_attribute("href") == f"slides/{LECTURES['03'].stem}.html"
     notebook = nbformat.read(site / page.get_by_role("link", name="the notebook").get_attribute("href"), as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells)

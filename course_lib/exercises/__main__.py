@@ -77,6 +77,8 @@ def _interrupt(*_: object) -> NoReturn:
 
 def _student(options: argparse.Namespace) -> int:
     print(f"{bundle.write_bundle(options.folder)} files -> {options.folder}")
+    if changed := bundle.uncommitted():
+        print(f"not as they were committed: {', '.join(changed)}; look whether they hold answers of yours")
     return 0
 
 

@@ -50,15 +50,37 @@ def linked(text: str, seen: set[str]) -> str:
     return _links().sub(link, text)
 
 
+NOTHING_RUNS = """<p class="note">You are reading the book, in which no cell runs. Folds open, pictures with buttons answer, and a
+figure that is too small to read grows when you touch it. To run cells and move sliders, open the lectures in JupyterLab:
+<code>make lab</code>.</p>"""
+EXERCISES = """<p class="note">No cell runs in the book: think them through here; in JupyterLab <code>hint</code> helps and
+<code>check</code> tries your answer.</p>"""
+
+
 def lecture(path: Path) -> nbformat.NotebookNode:
-    """A lecture as the book shows it: live pictures, links; each figure leads to itself in full size, as it has a width."""
+    """A lecture as the book shows it: live pictures, links; each figure leads to itself in full size, as it has a width.
+
+    What is folded whole is named. The first lecture says that nothing runs, and so does each at its exercises.
+    """
     notebook, seen = nbformat.read(path, as_version=4), set[str]()
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, seen)
+            if cell.source.startswith("## Exercises\n"):
+                cell.source += f"\n\n{EXERCISES}"
+        elif "exercise" in cell.metadata.get("tags", []):
+            cell.outputs = []  # "not attempted. Replace the three dots and run the cell again"
+        if "hide-cell" in cell.metadata.get("tags", []):
+            name = cell.id.replace("-", " ")
+            cell.metadata["mystnb"] = {
+                f"code_prompt_{what}": f"{what.title()} code cell {{type}}: {name}" for what in ("show", "hide")
+            }
         for output in cell.get("outputs", []):
             if image := output.get("metadata", {}).get("image/png"):
-                cell.metadata["mystnb"] = {"image": {"alt": image["alt"], "width": f"{image['width']}px"}}
+                shown = {"image": {"alt": image["alt"], "width": f"{image['width']}px"}}
+                cell.metadata["mystnb"] = cell.metadata.get("mystnb", {}) | shown
+    if path == notebooks.lectures()[0]:
+        notebook.cells[0].source += f"\n\n{NOTHING_RUNS}"
     pictures.bring_alive(notebook)
     return notebook
 
@@ -86,6 +108,19 @@ def prepare(folder: Path) -> None:
         nbformat.write(lecture(path), folder / path.name)
 
 
+_ICON = re.compile(r"""["']?([\w-]+)["']?:\[\d+,\d+,\[[^]]*\],"[0-9a-f]*",(?:"[^"]*"|\[[^]]*\])\],?""")
+
+
+def keep_icons(built: Path) -> None:
+    """Of the theme's two thousand icons, a third of what a first page loads, keep those that a page names."""
+    named = {
+        name for page in built.rglob("*.html") for name in re.findall(r"fa-([\w-]+)", page.read_text(encoding="utf-8"))
+    }
+    script = built / "_static" / "scripts" / "fontawesome.js"
+    all_icons = script.read_text(encoding="utf-8")
+    script.write_text(_ICON.sub(lambda icon: icon[0] if icon[1] in named else "", all_icons), encoding="utf-8")
+
+
 def write(site: Path = SITE) -> int:
     """Build the book in ``site``; 0 if Sphinx has nothing to complain about."""
     runtime.mode()  # the reference imports kernels
@@ -94,6 +129,8 @@ def write(site: Path = SITE) -> int:
         prepare(Path(sources))
         web.copy_assets(site / "_static")
         failed = build_main(["-qEW", "-c", str(PAGES), "-d", f"{folder}/doctrees", sources, built])
+        if not failed:
+            keep_icons(Path(built))
         copy_atomically(Path(built), site)
     working_copy.bring(site / "download")
     return failed

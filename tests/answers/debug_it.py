@@ -28,7 +28,7 @@ def right_with_k_transposed(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, group, scale, 
 
 @triton.jit
 def wrong_only_the_head(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, group, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    """stays that of the block alone"""
+    """the other still shows once a spike has passed"""
     head, rows, dims = tl.program_id(1), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, D)
     q_at = (head * n_q + rows[:, None]) * D + dims[None, :]
     q = tl.load(q_ptr + q_at, mask=rows[:, None] < n_q, other=0.0)

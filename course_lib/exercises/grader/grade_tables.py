@@ -72,7 +72,8 @@ def totals(grades: Sequence[Grade]) -> Table:
 def write(folder: Path, grades: Sequence[Grade]) -> list[Path]:
     """Write grades.csv, a line for each exercise of each notebook, and totals.csv, a line for each student; returns the paths.
 
-    Where something other than a file has the name, grades-2.csv is next. Raises OSError where the folder cannot be written.
+    New ones are their owner's alone. Where something other than a file has the name, grades-2.csv is next. Raises OSError where the
+    folder cannot be written.
     """
     summed = totals(grades)
     tables = (("grades", [Grade._fields, *grades]), ("totals", [summed.headers, *summed.rows]))
@@ -84,5 +85,5 @@ def _write(folder: Path, name: str, rows: Sequence[Sequence[Any]]) -> Path:
     csv.writer(text).writerows([[cell(value) for value in row] for row in rows])
     names = (f"{name}{'' if n == 1 else f'-{n}'}.csv" for n in range(1, 1000))
     path = next(p for p in (folder / n for n in names) if not p.is_symlink() and (p.is_file() or not p.exists()))
-    write_atomically(path, text.getvalue())
+    write_atomically(path, text.getvalue(), mode=None if path.exists() else 0o600)
     return path

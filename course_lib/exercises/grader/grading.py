@@ -14,8 +14,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from course_lib.exercises import handed_in
 from course_lib.exercises.base import Exercise
-from course_lib.exercises.catalogue import exercises
+from course_lib.exercises.catalogue import graded
 from course_lib.exercises.checker.checking import Report
 from course_lib.exercises.grader import unseen
 from course_lib.exercises.grader.collected import Work, collected, read
@@ -122,9 +123,10 @@ class _Notebooks(NamedTuple):
 
 
 def _wanted(sources: Sequence[str], digits: str) -> list[Exercise]:
-    """The exercises of the lecture that a notebook's cells belong to."""
-    known = exercises().values()
+    """The exercises of the lecture that a notebook's cells belong to, or its deliverables' functions."""
+    known = graded().values()
     lectures = {e.lecture for e in known for source in sources if f"check({e.name})" in source} or {digits}
+    lectures |= {handed_in.LECTURE} if any("deliver(" in source for source in sources) else set()
     return [e for e in known if e.lecture in lectures]
 
 

@@ -71,7 +71,7 @@ WRONG = variants(
     _crossover,
     {
         "if a length at which both are equally fast counts": "ties",
-        "if one is missing: at isqrt(more // saved) new is not yet faster": "not one more",
+        "if one is missing: at the root, rounded down, new is not yet faster": "not one more",
         "without the square root: the savings grow as N², not as N": "no root",
         "if you return the first length at which new is faster: on longer ones it may lose again": "first win",
         "if a new rung with the cheaper call gets no case of its own: it is ahead from N = 1 on": "no special case",

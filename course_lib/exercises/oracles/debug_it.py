@@ -86,8 +86,8 @@ def _attention(
 WRONG = variants(
     _attention,
     {
-        "if head % group is left: heads that are neighbours share, so it is a quotient": "modulo",
-        "if the maximum stays that of the block alone: after an early spike the correction overflows": "block maximum",
+        "if one mistake is mended: heads still read keys and values that belong to others": "modulo",
+        "if one mistake is mended: the other still shows once a spike has passed": "block maximum",
         "if both mistakes are left": "both",
         "if each head of Q reads the head of K and V with its own number: there are fewer of those": "head",
         "if all heads read head 0 of K and V": "first",
@@ -98,6 +98,6 @@ WRONG = variants(
         "if no maximum is subtracted: large scores overflow, and those far below 0 vanish": "no maximum",
         "if all rows have one maximum: in a row whose scores lie far below it all weights vanish": "one for all rows",
         "if m starts at 0: where all scores lie far below, the row is 0/0": "m from 0",
-        "if m is still the block's maximum behind the loop's last line, though m_new is not": "m of the block",
+        "if the next block is corrected from another number than this one was measured from": "m of the block",
     },
 )

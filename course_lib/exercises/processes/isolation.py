@@ -186,7 +186,10 @@ def _end_all(*_: Any) -> NoReturn:
 def quiet(kept: Collection[int]) -> None:
     """No input, no output of its own, nothing that the caller has open (a kernel's sockets are shut down for both), one thread."""
     nowhere = os.open(os.devnull, os.O_RDWR)
-    listed = {int(name) for name in os.listdir("/dev/fd")} if os.path.isdir("/dev/fd") else set(range(1024))
+    try:
+        listed = {int(name) for name in os.listdir("/dev/fd")}
+    except OSError:  # there is none, or Landlock has taken it away
+        listed = set(range(1024))
     for descriptor in {0, 1, 2} | listed - set(kept) - {nowhere}:
         with contextlib.suppress(OSError):  # that of the list itself
             os.fstat(descriptor)

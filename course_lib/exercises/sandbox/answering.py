@@ -19,7 +19,7 @@ import torch
 
 from course_lib.exercises import values
 from course_lib.exercises.base import Case, Exercise
-from course_lib.exercises.catalogue import exercises
+from course_lib.exercises.catalogue import graded
 from course_lib.exercises.harness import guarded_memory
 from course_lib.exercises.page.definitions import Statements, needed, script
 from course_lib.exercises.page.functions import signature_of, source_of, untouched
@@ -35,7 +35,7 @@ def answers(question: dict[str, Any]) -> Iterator[Any]:
     'ready'; of a kernel's exercise the part of the page that is run, and of what is left out the first line; how the definition went,
     (kind, words …) with 'missing', 'not attempted', 'refused' or 'defined'; and of a function that is defined the outcome of each case.
     """
-    exercise, page = exercises()[question["exercise"]], question["page"]
+    exercise, page = graded()[question["exercise"]], question["page"]
     yield "ready"
     if exercise.apart:
         yield from _apart(exercise, page, question)
