@@ -6,7 +6,7 @@ parts = run(function, 4, x)                                   # function(rank, x
 
 from course_lib.parallel.decoding import decode
 from course_lib.parallel.messages import Sending, sends
-from course_lib.parallel.processes import RankError, run
+from course_lib.parallel.rank_processes import RankError, run
 from course_lib.parallel.ring import ring_attention
 from course_lib.parallel.tokens import shard, unshard
 from course_lib.parallel.ulysses import ulysses_attention

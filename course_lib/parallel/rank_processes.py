@@ -31,7 +31,7 @@ _GRACE = 5.0  # seconds in which the rank should end that others have missed
 _MISSED = re.compile(
     r"connection|socket|broken pipe|gloo|nccl", re.IGNORECASE
 )  # what gloo and NCCL say of a rank that is gone
-_FRESH = "from course_lib.parallel.processes import _fresh; _fresh()"
+_FRESH = "from course_lib.parallel.rank_processes import _fresh; _fresh()"
 
 
 class RankError(RuntimeError):
