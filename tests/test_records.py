@@ -4,12 +4,15 @@ import functools
 import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 import torch
 
 from course_lib import data, gpt, parallel, recordings, runtime
 from course_lib.recordings import capstone, capstone_steps, decoding, many_gpus, records
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_a_record_says_when_where_how_and_reads_back(tmp_path, monkeypatch) -> None:
@@ -86,6 +89,15 @@ def test_each_recording_has_a_record_and_each_record_a_known_gpu() -> None:
         if made == "python -m course_lib.recordings":
             assert recorded == name, f"data/measured/{device}/{name}.json"
             assert name in recordings.RECORDINGS, f"data/measured/{device}/{name}.json: nothing records it"
+
+
+def test_each_record_is_read() -> None:
+    """By a figure or as the source of a number; what a command of make leaves is there to be compared with its next run."""
+    readers = [*(ROOT / "course_lib" / "figures").rglob("*.py"), ROOT / "tests" / "number_sources.txt"]
+    text = "".join(path.read_text(encoding="utf-8") for path in readers)
+    for path in (data.DATA / "measured").glob("*/*.json"):
+        if not data.measured(path.parent.name, path.stem).provenance["command"].startswith("make "):
+            assert re.search(rf"""["' ]{path.stem}["' ]""", text), f"{path.name}: nothing reads it"
 
 
 TWO_GPUS = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
