@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import large_pages
 import pytest
 import torch
 from hypothesis import settings
@@ -107,6 +108,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Raise UsageError if pytest-xdist does not keep groups together: each worker would then start all servers and browsers."""
+    large_pages.take()
     if getattr(session.config.option, "loadgroup", False):
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:

@@ -31,7 +31,7 @@ def sleepers(place: Path) -> set[int]:
 def until(what, seconds=150.0) -> bool:
     end = time.monotonic() + seconds
     while not what() and time.monotonic() < end:
-        time.sleep(0.05)
+        time.sleep(0.2)  # each look reads what all processes were started with
     return bool(what())
 
 

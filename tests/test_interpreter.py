@@ -123,7 +123,7 @@ def test_blocks_and_tensors_are_made_as_triton_makes_them() -> None:
 def test_operands_meet_as_in_tritons_own() -> None:
     from triton.runtime.interpreter import TensorHandle, interpreter_semantic
 
-    meet, shapes = interpreter_semantic.broadcast_impl_value, ([], [8], [1, 8], [4, 1], [4, 8], [4], [2, 1, 8])
+    meet, shapes = interpreter_semantic.broadcast_impl_value, ([], [8], [1, 8], [4, 1], [4, 8], [4], [1, 4, 8])
     made = []
     for element, dtype in ((tl.float32, "float32"), (tl.int64, "int64"), (tl.pointer_type(tl.float16), "uint64")):
         for shape in shapes:
