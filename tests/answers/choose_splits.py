@@ -17,6 +17,7 @@ def wrong_better_than(batch, heads, heads_k, keys, block, seats):
 
 
 def wrong_fills_the_gpu(batch, heads, heads_k, keys, block, seats):
+    """waves are ignored, with seats // programs, and 128 is no limit"""
     return max(1, min(math.ceil(keys / block), seats // (batch * heads_k)))
 
 

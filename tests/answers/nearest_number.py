@@ -23,6 +23,13 @@ def wrong_rounded_to_float32_first(x, mantissa, lowest):
     return round(x / step) * step
 
 
+def wrong_in_numpys_float32(x, mantissa, lowest):
+    """fp32"""
+    x = np.float32(x)
+    step = np.ldexp(np.float32(1), max(np.frexp(x)[1] - 1, lowest) - mantissa)
+    return float(np.rint(x / step) * step)
+
+
 def wrong_tie_within_a_tolerance(x, mantissa, lowest):
     step = _step(x, mantissa, lowest)
     whole = math.floor(x / step)
@@ -37,6 +44,7 @@ def wrong_tie_down_without_mantissa(x, mantissa, lowest):
 
 
 def wrong_tie_to_an_even_number(x, mantissa, lowest):
+    """even number"""
     step = _step(x, mantissa, lowest)
     low = math.floor(x / step) * step
     if 2 * (x - low) != step:

@@ -49,6 +49,11 @@ def _buffers_needed(round_trip_ns, gb_per_s, tile_bytes, rings, bug):
         "2^30": math.ceil(buffers * 2**30 / 10**9),
         "seconds": math.ceil(gb_per_s * 1e9 * (round_trip_ns * 1e-9) / rings / tile_bytes),
         "float": math.ceil(buffers),
+        "times rings": math.ceil(buffers * rings**2),
+        "bytes": math.ceil(buffers * tile_bytes),
+        "two at least": max(2, math.ceil(buffers)),
+        "bandwidth rounded": math.ceil(round_trip_ns * (gb_per_s // rings) / tile_bytes),
+        "two tiles": math.ceil(buffers / 2),
     }[bug]
 
 
@@ -61,6 +66,11 @@ WRONG = variants(
         "if one more buffer is added for the tile that is being read: the round trip counts reading already": "one more",
         "if you return the buffers of all rings together: the rings share them, as they share the bandwidth": "not shared",
         "if a GB is 2^30 bytes: bandwidths count 10^9": "2^30",
+        "if the bandwidth is multiplied by the rings: they share it": "times rings",
+        "if the bytes of a ring are returned: a buffer holds a tile of them": "bytes",
+        "if a ring has two buffers at least: where one tile is enough, one buffer is": "two at least",
+        "if a ring's bandwidth is rounded down before it is used: round once, at the end": "bandwidth rounded",
+        "if a buffer holds two tiles": "two tiles",
         "if a float is rounded on the way, 1e-9, say: a whole number of buffers then comes out a little above itself": "seconds",
         "if / makes a float of whole numbers: from 2^53 on it has no room for their last digits; // keeps them all": "float",
     },

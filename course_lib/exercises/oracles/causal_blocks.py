@@ -70,18 +70,21 @@ def _decide(q_start, k_start, block_m, block_n, n_q, n_k, bug):
         "own key hidden": n_k - n_q - 1,
         "one key more": n_k - n_q + 1,
         "at the start": 0,
+        "at the start, tail counted": 0,
         "never below 0": max(n_k - n_q, 0),
         "upside down": n_q - n_k,
     }.get(bug, n_k - n_q)
-    last_query = min(q_start + block_m, n_q) - 1
-    last_key = (k_start + block_n if bug == "tail counted" else min(k_start + block_n, n_k)) - 1
-    if bug == "one query too many":
+    last_query = (q_start + block_m if bug == "at the start, tail counted" else min(q_start + block_m, n_q)) - 1
+    last_key = (
+        k_start + block_n if bug in ("tail counted", "at the start, tail counted") else min(k_start + block_n, n_k)
+    ) - 1
+    if bug in ("one query too many", "both ends"):
         last_query += 1
     if bug == "skip by the last key" and last_key > last_query + offset:
         return "skip"
     if bug == "full by the first key":
         last_key = k_start
-    if bug == "full one late":
+    if bug in ("full one late", "both ends"):
         last_key += 1
     to_skip = q_start if bug == "skip by the first query" else last_query
     to_be_full = last_query if bug == "full by the last query" else q_start
@@ -97,6 +100,8 @@ WRONG = variants(
         "if a query sees one key beyond its own place": "one key more",
         "if a block is skipped though its last query, q_start + block_m − 1, just sees its first key: > decides, not >=": "skip one early",
         "if the mask is aligned at the start (j <= i): the first query and the first key stand side by side": "at the start",
+        "if the mask is aligned at the start (j <= i), and queries beyond n_q and keys beyond n_k count": "at the start, tail counted",
+        "if the ends of both blocks are one too far: the last one is at start + size − 1": "both ends",
         "if the offset may not fall below 0: with more queries than keys, the first queries see none": "never below 0",
         "if keys beyond n_k count: a ragged block looks cut although all its keys are seen": "tail counted",
         "if block_m and block_n change places: block_m counts queries, block_n keys": "blocks swapped",

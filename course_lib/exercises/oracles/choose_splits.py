@@ -24,6 +24,7 @@ def cases() -> Iterable[Case]:
     yield Case("one head on 2,000 seats: the cap of 128 is best", (1, 16, 1, 1_000_000, 64, 2000))
     yield Case("equal fills", (1, 4, 4, 640, 64, 2))
     yield Case("17 splits are 0.85 as good as 20", (1, 1, 1, 320, 16, 20))
+    yield Case("no fill reaches 0.85, and the best is not the last", (3, 1, 1, 192, 64, 8))
     draw = random.Random(0)
     for _ in range(40):
         yield Case("any numbers", _arguments(draw))
@@ -75,16 +76,23 @@ def _first(batch, heads, heads_k, keys, block, seats, bug):
     ways |= bug(batch, heads, heads_k)
     most = max(1, min(ways["most"], ways["blocks"](keys / block)))
     counts = [s for s in range(1, most + 1 - ways.get("last", 0)) if not ways.get("doubled") or s & (s - 1) == 0]
+    if ways.get("one wave"):
+        return next((s for s in counts if ways["programs"] * s >= ways["share"] * seats), most)
     fill = {s: ways["programs"] * s / max(1, ways["waves"](ways["programs"] * s / seats)) / seats for s in counts}
+    if ways.get("last wave"):
+        fill = {s: ways["programs"] * s % seats or seats for s in counts}
     least = ways["share"] * max(fill.values())
-    if ways.get("itself"):
-        return next(s for s in counts if fill[s] >= ways["share"])
+    if "itself" in ways:
+        return next((s for s in counts if fill[s] >= ways["share"]), ways["itself"](fill))
     good = [s for s in counts if (fill[s] > least if ways.get("above") else fill[s] >= least)]
     return max(good) if ways.get("largest") else good[0]
 
 
-def _divided(batch, heads, heads_k, keys, block, seats, up):
-    return max(1, min(128, -(-keys // block), (math.ceil if up else math.floor)(seats / (batch * heads_k))))
+def _divided(batch, heads, heads_k, keys, block, seats, bug):
+    up, limits, told = bug
+    most = [{"blocks": -(-keys // block), "128": 128}[x] for x in limits if x != "1"]
+    found = min([*most, (math.ceil if up else math.floor)(seats / (batch * (heads if told else heads_k)))])
+    return max(1, found) if "1" in limits else found
 
 
 WRONG = {
@@ -111,15 +119,65 @@ WRONG = {
                 "largest": True
             },
             "if only powers of two are tried: any number of splits will do": lambda b, h, k: {"doubled": True},
-            "if 0.85 is asked of the fill itself: it is a share of the best fill": lambda b, h, k: {"itself": True},
+            "if the largest number of the best fill is taken: the smallest that comes near it is asked": lambda b, h, k: {
+                "share": 1,
+                "largest": True,
+            },
+            "if the heads of a group are counted in place of the heads of keys": lambda b, h, k: {
+                "programs": b * h // k
+            },
+            "if only the first wave is filled: where one wave is not enough, the last one counts": lambda b, h, k: {
+                "one wave": True
+            },
+            "if only the last wave is looked at: the full waves before it count, too": lambda b, h, k: {
+                "last wave": True
+            },
+            **{
+                f"if 0.85 is asked of the fill itself{rest}: it is a share of the best fill": lambda b, h, k, otherwise=f: {
+                    "itself": otherwise
+                }
+                for rest, f in {
+                    "": lambda fill: 1,
+                    ", and else the most splits are taken": max,
+                    ", and else the best fill": lambda fill: max(fill, key=fill.get),
+                }.items()
+            },
             "if more than 128 splits are tried": lambda b, h, k: {"most": 10**4},
         },
     ),
     **variants(
         _divided,
         {
-            "if waves are ignored: seats // programs, whatever is left over": False,
-            "if waves are ignored: ⌈seats / programs⌉ makes a second wave for a few programs": True,
+            "if waves are ignored: seats // programs, whatever is left over": (False, ["1", "blocks", "128"], False),
+            "if waves are ignored: ⌈seats / programs⌉ makes a second wave for a few programs": (
+                True,
+                ["blocks", "128"],
+                False,
+            ),
+            "if waves are ignored, and the heads of the queries counted: seats // (batch * heads)": (
+                False,
+                ["1", "blocks", "128"],
+                True,
+            ),
+            **{
+                f"if waves are ignored, with {'⌈seats / programs⌉' if up else 'seats // programs'}, and {what}": (
+                    up,
+                    limits.split(),
+                    False,
+                )
+                for up, limits, what in (
+                    (False, "blocks 128", "0 splits are possible"),
+                    (False, "1 blocks", "128 is no limit"),
+                    (False, "1 128", "the blocks of keys are no limit"),
+                    (False, "1", "neither 128 nor the blocks of keys are a limit"),
+                    (False, "blocks", "128 is no limit and 0 splits are possible"),
+                    (False, "128", "the blocks of keys are no limit and 0 splits are possible"),
+                    (False, "", "nothing is a limit, above or below"),
+                    (True, "blocks", "128 is no limit"),
+                    (True, "128", "the blocks of keys are no limit"),
+                    (True, "", "neither 128 nor the blocks of keys are a limit"),
+                )
+            },
         },
     ),
 }

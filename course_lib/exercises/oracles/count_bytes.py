@@ -60,9 +60,14 @@ def _count(m, n, k, block, bug):
         "stores": {"C": steps},
         "swapped": {"A": down, "B": across},
         "once": {"A": 1, "B": 1},
+        "one store": {"C": steps + 1},
+        "loads": {"C": steps - 1},
+        "twice": {"C": 2},
+        "single numbers": {"A": n, "B": m, "C": 2 * k - 1},
     }
     times = {"A": across, "B": down, "C": 2 * steps - 1, **changes.get(bug, {})}
-    return {"A": 4 * m * k * times["A"], "B": 4 * k * n * times["B"], "C": 4 * m * n * times["C"]}
+    size = {"numbers": 1, "fp16": 2}.get(bug, 4)
+    return {"A": size * m * k * times["A"], "B": size * k * n * times["B"], "C": size * m * n * times["C"]}
 
 
 WRONG = variants(
@@ -75,6 +80,12 @@ WRONG = variants(
         "if the repetitions of A and B change places: a tile of A is loaded for each block column of C": "swapped",
         "if the number of tiles is rounded down, size // block: a ragged tile is a whole step of the loop": "rounded down",
         "if a size that block divides gets one tile more: size // block + 1 is right for ragged sizes only": "one more",
+        "if numbers are counted and not bytes: float32 has 4 bytes a number": "numbers",
+        "if a number has 2 bytes: all are float32, 4 bytes": "fp16",
+        "if C is stored once and loaded in each step, or the other way round: one step stores and does not load": "one store",
+        "if C's loads are counted and its stores are not": "loads",
+        "if C is loaded once and stored once: it goes to and fro in each step along k": "twice",
+        "if the tiles are single numbers: the block is forgotten": "single numbers",
         "if A and B are counted once: every tile of C loads its strips of A and B anew": "once",
     },
 )

@@ -52,16 +52,30 @@ def expected(old: tuple[int, int], new: tuple[int, int]) -> int | None:
 
 
 def _crossover(old, new, bug):
+    if bug == "roles":
+        old, new = new, old
     more, saved = new[0] - old[0], old[1] - new[1]
-    if bug == "first win":
-        return 1 if more + new[1] < old[1] else _crossover(old, new, "")
+    if bug == "whole call":
+        more = new[0] if saved > 0 else more
+    if bug in ("same scores", "ties, same scores") and saved == 0:
+        return None
+    if bug in ("first win", "first win, limited"):
+        return 1 if more + new[1] < old[1] else _crossover(old, new, "limited" if "limited" in bug else "")
+    if bug == "no cases":
+        return math.isqrt(more // saved) + 1
+    if bug == "ties, equal rungs" and more == saved == 0:
+        return 1
+    if bug == "zero, scores" and more < 0 < saved:
+        return 0
     if saved < 0 or (saved == 0 and more >= 0):
         return None
     if saved == 0 or (more < 0 and bug != "no special case"):
         return 0 if bug == "zero" else 1
     root = math.sqrt(abs(more) / saved)
     found = {
-        "ties": max(1, math.ceil(root)), "no root": more // saved + 1, "no special case": math.isqrt(abs(more) // saved) + 1,
+        "ties": max(1, math.ceil(root)), "ties, same scores": max(1, math.ceil(root)), "ties, no less": math.ceil(root),
+        "ties, equal rungs": math.isqrt(max(more - 1, 0) // saved) + 1,
+        "no root": more // saved + 1, "no special case": math.isqrt(abs(more) // saved) + 1,
         "not one more": math.isqrt(more // saved) if more > 0 else 1, "floats": math.floor(root) + 1,
     }.get(bug, math.isqrt(abs(more) // saved) + 1)  # fmt: skip
     return None if bug == "limited" and found > 100_000 else found
@@ -70,7 +84,16 @@ def _crossover(old, new, bug):
 WRONG = variants(
     _crossover,
     {
+        "if the rungs are swapped: new is to be the faster one": "roles",
+        "if all of new's call has to be paid back: old's call costs, too": "whole call",
+        "if the same score is taken for never: with a cheaper call new is ahead at each length": "same scores",
         "if a length at which both are equally fast counts": "ties",
+        "if a length at which both are equally fast counts, and equal rungs, too": "ties, equal rungs",
+        "if a length at which both are equally fast counts, and the same score is taken for never": "ties, same scores",
+        "if the root is rounded up: equally fast counts then, and equal calls give 0": "ties, no less",
+        "if no pair gets a case of its own: savings of 0 or less have no root to take": "no cases",
+        "if you return the first length up to a limit at which new is faster: it may lose again": "first win, limited",
+        "if a new rung whose call and score are cheaper gets 0: the smallest length is 1": "zero, scores",
         "if one is missing: at the root, rounded down, new is not yet faster": "not one more",
         "without the square root: the savings grow as N², not as N": "no root",
         "if you return the first length at which new is faster: on longer ones it may lose again": "first win",

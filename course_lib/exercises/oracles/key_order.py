@@ -56,6 +56,7 @@ def _key_order(vt, bug):
     if bug == "no gaps":
         vt = vt[:, [16 * g + k for g in range(-(-keys // 16)) for k in ORDER if 16 * g + k < keys]]
     more = 16 - keys % 16 if bug == "one group more" else -vt.shape[1] % 16
+    more = 0 if bug == "not filled" else more
     filled = torch.nn.functional.pad(vt, (more, 0) if bug == "zeros first" else (0, more))
     if bug == "halves of the row":
         return filled.unflatten(1, (2, -1, 2)).transpose(1, 2).flatten(1)
@@ -72,6 +73,8 @@ def _key_order(vt, bug):
     if untouched is not None:
         part = slice(untouched, None)
         found[:, part] = filled[:, part]
+    if bug == "cut again":
+        return found[:, :keys]
     return found.float() if bug == "float32" else found
 
 
@@ -89,6 +92,8 @@ WRONG = variants(
         "if the result is transposed: [D, N'] is asked for": "turned",
         "if the zeros come first: the missing keys are the last ones": "zeros first",
         "if a multiple of 16 gets a further group of zeros": "one group more",
+        "if nothing is filled up: N need not be a multiple of 16": "not filled",
+        "if the result is cut to N again: after the reordering keys stand behind place N, too": "cut again",
         "if the keys after the last full 16 are dropped": "tail dropped",
         "if missing keys leave no gaps: with the zeros all at the end, keys move to the places of others": "no gaps",
         "if the last, shorter group stays in order: fill up with zeros before you reorder": "tail in order",

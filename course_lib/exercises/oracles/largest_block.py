@@ -69,6 +69,8 @@ def _largest(sram_bytes, block_m, d, bug):
     """From the bytes of a number of each tile, and what becomes of the number of keys that fit; ``bug`` changes some of them."""
     ways = {"q": 2, "k": 2, "v": 2, "s": 4, "o": 4, "spare": 0, "finish": _power_of_two} | bug
     fixed, key = (ways["q"] + ways["o"]) * block_m * d, (ways["k"] + ways["v"]) * d + ways["s"] * block_m
+    if ways.get("part"):
+        return 2 ** int(math.log2((sram_bytes - fixed) / key))
     return ways["finish"]((sram_bytes - ways["spare"] - fixed) // key)
 
 
@@ -93,6 +95,15 @@ WRONG = variants(
         "if the logarithm is taken where no key fits: return 0 before that": {
             "finish": lambda keys: 2 ** int(math.log2(keys))
         },
+        "if the accumulator O is forgotten": {"o": 0},
+        "if P has a tile of its own, in fp32: it takes the place of S": {"s": 8},
+        "if P has a tile of its own, in fp16: it takes the place of S": {"s": 6},
+        "if all five tiles are counted in fp16: S and O are summed in fp32": {"s": 2, "o": 2},
+        "if one of K and V is forgotten": {"v": 0},
+        "if Q has the rows of a block of keys: it has block_m rows": {"q": 0, "k": 4},
+        "if numbers are counted and not bytes": {"q": 1, "k": 1, "v": 1, "s": 1, "o": 1},
+        "if the number of keys that fit is returned: a power of two is asked": {"finish": lambda keys: max(0, keys)},
+        "if the logarithm is taken of a part of a key: where none fits return 0": {"part": True},
         "if your list of sizes begins at 16: smaller blocks may be all that fits": {
             "finish": lambda keys: _power_of_two(keys) if keys >= 16 else 0
         },

@@ -39,6 +39,9 @@ def cases() -> Iterable[Case]:
         yield Case(
             "numbers drawn at random", (draw.uniform(1, 2) * 2.0 ** draw.randint(-20, 20), draw.randint(1, 12), -14)
         )
+    yield Case("40 mantissa bits, more than fp32 has", (0.1, 40, -126))
+    yield Case("40 mantissa bits, more than fp32 has", (3.3, 40, -126))
+    yield Case("a little less than a tie", (math.nextafter(1.375, 1), 2, -14))
     for x in (1 + 3 * 2.0**-52, math.nextafter(1024, 0), 5e-324, 1.7e308):
         yield Case("mantissa 52, as x itself has: x comes back", (x, 52, -1022))
 
@@ -67,8 +70,12 @@ def _nearest(x, mantissa, lowest, bug):
     if bug == "double":
         first = math.ldexp(1.0, power - mantissa)
         x = round(x / first) * first
-    if bug == "float32":
-        x = struct.unpack("f", struct.pack("f", min(x, 3e38)))[0]
+    if bug == "float32 throughout" and not 2.0**-149 < x < 3e38:
+        return math.inf if x > 1 else 0.0
+    if (
+        bug in ("float32", "float32 throughout") and 2.0**-126 <= x < 3e38
+    ):  # beyond them each way of computing in fp32 ends otherwise
+        x = struct.unpack("f", struct.pack("f", x))[0]
     power = power if bug == "endless" else max(power, lowest + {"below late": -1, "below early": 1}.get(bug, 0))
     step = math.ldexp(1.0, power - mantissa + {"frexp": 1, "leading 1": 1, "one bit more": -1}.get(bug, 0))
     if bug == "frexp" and x < 2.0**lowest:
@@ -77,6 +84,14 @@ def _nearest(x, mantissa, lowest, bug):
         return 0.0
     if bug == "scaled up":
         return round(x * 2.0 ** (mantissa - power)) / 2.0 ** (mantissa - power)
+    if bug == "float32 result":
+        found = round(x / step) * step
+        return struct.unpack("f", struct.pack("f", found))[0] if found < 3e38 else math.inf
+    if bug == "even number" and 2 * (x % step) == step:
+        low = x - x % step
+        return low if low % 2 == 0 else low + step
+    if bug == "steps":
+        return float(round(x / step))
     ways = {"cut": math.floor, "up": math.ceil, "ties up": lambda y: math.floor(y) + (y % 1 >= 0.5)}
     return ways.get(bug, round)(x / step) * step
 
@@ -91,6 +106,10 @@ WRONG = variants(
         "if the steps shrink once more below the smallest normal number": "below late",
         "if the steps stop shrinking one power of two above the smallest normal number": "below early",
         "if x becomes a number of fp32 on the way, as in torch.tensor(x): a float has 52 bits": "float32",
+        "if all is computed in fp32, as NumPy or torch would: a float has 52 bits and goes to 1e308": "float32 throughout",
+        "if the result becomes a number of fp32: a float has 52 bits": "float32 result",
+        "if the steps are counted and not multiplied by their length": "steps",
+        "if ties go to the even number: it is the even multiple of the step that is asked": "even number",
         "if ties always go up: 257 then becomes 258 in bf16": "ties up",
         "if the steps go on shrinking below the smallest normal number: the exponent ends there": "endless",
         "if everything below the smallest normal number becomes 0: there are numbers down there, too": "flushed",

@@ -52,16 +52,17 @@ def expected(N: int, d: int, block_m: int, e: int) -> int | None:
 
 def _first(N, d, block_m, e, bug):
     """The search by bytes of one row; ``bug`` changes some of what is counted, or of how it is searched."""
-    ways: dict[str, Any] = {"o_bytes": 4, "o_ways": 2, "vectors": 4, "lse": 4, "equal": False}
+    ways: dict[str, Any] = {"o_bytes": 4, "o_ways": 2, "vectors": 4, "lse": 4, "equal": False, "o_once": 0, "kv": 1}
+    ways |= {"none": lambda N: None}
     ways |= {"up_m": math.ceil, "up_n": math.ceil, "tried": lambda N: range(1, N + 1)} | bug
     e = ways.get("e", e)
-    v2 = 2 * d * e + 2 * ways["up_m"](N / block_m) * d * e + ways["lse"]
+    v2 = 2 * d * e + 2 * ways["up_m"](N / block_m) * d * e + ways["lse"] + ways["o_once"] * d * (4 - e)
     one_pass = d * e + ways["o_ways"] * d * (ways["o_bytes"] or e) + 4 * ways["vectors"]
     for block_n in ways["tried"](N):
-        v1 = ways["up_n"](N / block_n) * one_pass + 2 * d * e
+        v1 = ways["up_n"](N / block_n) * one_pass + ways["kv"] * 2 * d * e
         if v1 < v2 or (ways["equal"] and v1 == v2):
             return block_n
-    return None
+    return ways["none"](N)
 
 
 WRONG = variants(
@@ -74,6 +75,11 @@ WRONG = variants(
         "if all has 2 bytes an element: e may be 4": {"e": 2},
         "with N // block in V1: the last, shorter block of keys takes a whole pass, too": {"up_n": math.floor},
         "if V2's L is forgotten": {"lse": 0},
+        "if V2's O is counted in fp32: it is written in e bytes": {"o_once": 1},
+        "if V1's K and V are forgotten: they are read once": {"kv": 0},
+        "if N // block is taken for ⌈N / block⌉ in both": {"up_m": math.floor, "up_n": math.floor},
+        "if N is returned where there is none": {"none": lambda N: N},
+        "if 0 is returned where there is none": {"none": lambda N: 0},
         "if equal counts pass for fewer": {"equal": True},
         "with N / block in place of ⌈N / block⌉: a part of a block takes a whole pass": {"up_m": float, "up_n": float},
         "with N // block_m in V2: the last, shorter block of queries reads all of K and V, too": {"up_m": math.floor},

@@ -75,16 +75,25 @@ def _look(table, lengths, page, sequence, token, bug):
         slot, row = row, slot
     size = 16 if bug == "16" else page
     slot, row = (token // 16, token % 16) if bug == "16" else (slot, row)
-    last = slot if bug in ("unguarded", "unguarded, all there") else slot.clamp(max=table.shape[1] - 1)
+    last = slot if "unguarded" in bug else slot.clamp(max=table.shape[1] - 1)
     number = slot if bug == "no table" else table[0, last] if bug == "first sequence" else table[sequence, last]
+    if bug == "whole token":
+        row = token
+    if bug == "last token":
+        token = torch.minimum(token, lengths[sequence] - 1)
+        return table[sequence, token // page] * page + token % page
     found = number + row if bug == "page not times its size" else number * size + row
     there = {
+        "wherever a page is": number >= 0,
+        "wherever a page is, unguarded": number >= 0,
         "by the page": (number >= 0) & (slot < table.shape[1]),
         "one too many": token <= lengths[sequence],
         "page 0 is none": (token < lengths[sequence]) & (number > 0),
         "length of the first": token < lengths[0],
     }.get(bug, token < lengths[sequence])
-    return found if bug in ("all there", "unguarded, all there") else torch.where(there, found, -1)
+    return (
+        found if bug in ("all there", "unguarded, all there") else torch.where(there, found, 0 if bug == "zero" else -1)
+    )
 
 
 WRONG = variants(
@@ -101,6 +110,11 @@ WRONG = variants(
         "if the first sequence's length serves all": "length of the first",
         "if a slot beyond the table is looked up: the look-up has to stay inside, whatever is chosen after it": "unguarded",
         "if table[sequence, slot] is all: a token may lie beyond the table, or behind the sequence's last": "unguarded, all there",
+        "if the table alone says what is there, its last page beyond its end, too: the length says it": "wherever a page is",
+        "if the table alone says what is there, and is looked up beyond its end": "wherever a page is, unguarded",
+        "if the token itself is added to the page's first row: token % page is the row": "whole token",
+        "if what is not there gets 0: that is a row of the pool, −1 is none": "zero",
+        "if a token behind the sequence's last becomes the last one: it is none": "last token",
         "if nothing is −1: the sequence may not have that token": "all there",
     },
 )

@@ -53,6 +53,8 @@ def _phase_of(n, buffers, bug):
         "roles": (1 - full, full),
         "no mod": (r, 1 - r),
         "before": (full, r - 1),
+        "no mod, one more": (r, r + 1),
+        "both late": (1 - full, 1 - full),
     }
     return n & (buffers - 1) if bug == "masked" else buffer, *pairs.get(bug, (full, 1 - full))
 
@@ -68,6 +70,8 @@ WRONG = variants(
         "if the producer waits for phase 0 in the first round: a fresh barrier has completed phase 1, not 0": "first round",
         "if the two phases are swapped: the consumer does not wait for its first tile and reads what is not there": "roles",
         "if mod 2 is missing: from the third round on r is no phase, and 1 − r is below 0": "no mod",
+        "if mod 2 is missing, and the producer waits for r + 1: phases are 0 or 1": "no mod, one more",
+        "if the consumer waits for the producer's phase: it would read its first tile before that is there": "both late",
         "if the producer waits for r − 1 without mod 2: in the first round that is −1": "before",
         "if the buffer is n & (buffers − 1): that is n mod buffers for powers of two only": "masked",
         "if mod and div are swapped: the buffer is the remainder, the round is the quotient": "swapped",

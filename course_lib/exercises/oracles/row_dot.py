@@ -46,13 +46,17 @@ def expected(o: torch.Tensor, do: torch.Tensor, p: torch.Tensor, dp: torch.Tenso
 def _row_dot(o, do, p, dp, bug):
     products = (o * do).float() if bug == "16 bits" else o.float() * do.float()
     D = products.sum(dim=0) if bug == "over queries" else products.sum(dim=1)
+    if bug == "all pairs":
+        D = (o.float() @ do.float().T).sum(dim=1)
     if bug == "block":
         D = (p * dp).sum(dim=1)
     elif bug == "mean":
         D = products.mean(dim=1)
     column = D if bug == "along keys" else D[:, None]
     ds = {"after": p * dp - column, "no P": dp - column, "sign": p * (column - dp)}
-    return D, ds.get(bug, p * (dp - column))
+    ds |= {"no D": p * dp, "dS by the block": p * (dp - (p * dp).sum(dim=1, keepdim=True))}
+    found = D[:, None] if bug == "a column" else D, ds.get(bug, p * (dp - column))
+    return found[::-1] if bug == "dS first" else found
 
 
 WRONG = variants(
@@ -65,6 +69,11 @@ WRONG = variants(
         "if 16-bit numbers are multiplied or summed in 16 bits: all is rounded, and ∞ beyond 65,504": "16 bits",
         "if D is subtracted after the product, P ∘ dP − D: P multiplies both": "after",
         "if dS is dP − D: the factor P is missing": "no P",
+        "if D is not subtracted: dS = P ∘ (dP − D)": "no D",
+        "if D keeps a dimension of length 1: [N] is asked": "a column",
+        "if dS comes first: D is the first of the two": "dS first",
+        "if each row of O meets all rows of dO: a row's D needs its own row only": "all pairs",
+        "if D is right, and dS subtracts the sum over the block: the keys outside of it are missing": "dS by the block",
         "if dS has the other sign: it is P ∘ (dP − D)": "sign",
     },
 )
