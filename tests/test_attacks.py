@@ -265,4 +265,4 @@ def test_a_course_below_tmp_is_enclosed_too(tmp_path) -> None:
     command = enclosure.bubblewrap(sees, str(ROOT / "course_lib"), root=os.getuid() == 0)
     found = subprocess.run([*command, "ls", str(tmp_path), "/tmp"], capture_output=True, text=True, check=True).stdout
     assert "seen" in found
-    assert len(found.split()) < 6  # the way to it, nothing else of /tmp
+    assert len(found.splitlines()) < 7  # the two folders' names, an empty line, the way to each, nothing else of /tmp
