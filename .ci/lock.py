@@ -17,18 +17,24 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTHON = "3.11.5"  # the oldest
+PYTHON = "3.11.0"  # the oldest
 Packages = dict[str, str]  # name -> its lines
 
 
-def resolve(extras: list[str], pins: Path, upgrade: bool) -> Packages:
+def resolve(extras: list[str], pins: list[Path], upgrade: bool) -> Packages:
     """The packages of these extras, each pinned, with the hashes of all its files on PyPI."""
     command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", "--universal", "--generate-hashes"]
     command += ["--python-version", PYTHON, "--no-annotate", "--no-header", "--quiet", "--emit-build-options"]
     command += [word for extra in extras for word in ("--extra", extra)]
-    command += [] if upgrade else ["--constraint", str(pins)]
+    command += [] if upgrade else [word for path in pins for word in ("--constraint", str(path))]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    return {re.match(r"[\w.-]+", lines)[0]: lines for lines in re.split(r"\n(?=\w)", done.stdout.strip())}  # type: ignore[index]
+    packages: Packages = {}
+    for lines in re.split(r"\n(?=\w)", done.stdout.strip()):
+        name = re.match(r"[\w.-]+", lines)[0]  # type: ignore[index]
+        if name in packages:
+            sys.exit(f"no version of {name} serves Python {PYTHON} and all later ones; bound it in pyproject.toml")
+        packages[name] = lines
+    return packages
 
 
 def with_the_build_at_hand(lines: str) -> str:
@@ -49,7 +55,7 @@ def write(name: str, packages: Packages) -> None:
 
 def main() -> None:
     upgrade = bool(os.environ.get("UPGRADE"))
-    pins = ROOT / "requirements.lock"
+    pins = [ROOT / "requirements.lock", *(ROOT / "deploy" / f"requirements-{name}.lock" for name in ("torch", "cuda"))]
     packages = resolve(["dev"], pins, upgrade)
     extras = {"node": "web", "hub": "hub", "peers": "peers"}
     others = {name: resolve(["dev", extra], pins, upgrade) for name, extra in extras.items()}

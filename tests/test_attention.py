@@ -1,6 +1,8 @@
 """attention(): forward and backward against float64, every option, torch.compile, and every refusal."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -248,6 +250,17 @@ def test_the_operator_keeps_torchs_rules() -> None:
     o, L = attention(q, k, v, causal=True, scale=0.25, causal_offset=3, return_lse=True)
     arguments = (q, k, v, o, L, torch.ones_like(o), torch.zeros_like(L), True, 3, 0.25, 0.0)
     torch.library.opcheck(torch.ops.course.attention_backward.default, arguments)
+
+
+def test_the_readme_shows_calls_that_run() -> None:
+    text = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+    names: dict = {}
+    exec(re.search("```python\n(.*?)```", text, re.DOTALL).group(1), names)
+    q, k, v = (names[name].detach() for name in "qkv")
+    assert names["q"].grad.isfinite().all()
+    for b, length in enumerate(names["lengths"].tolist()):
+        right = plain(q[b : b + 1, :, -1:].double(), *(x[b : b + 1, :, :length].double() for x in (k, v)))[0]
+        torch.testing.assert_close(names["o"][b : b + 1].double(), right, atol=FLOOR[q.dtype], rtol=1e-2)
 
 
 X = torch.randn(1, 2, 8, 16, device=DEVICE)

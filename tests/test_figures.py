@@ -134,7 +134,7 @@ def test_of_two_machines_the_shared_rungs_are_drawn_and_of_one_all_but_the_inter
         stack.over_n(ax, "memory, all queries", machine)
         names.append([text.get_text() for text in ax.get_legend().get_texts()])
     assert len(names[2]) == 2 * len(stack.COMPARED)
-    assert set(stack.SOLVED) <= set(names[1])
+    assert set(stack.REMAINS) <= set(names[1])
     assert not [name for name in names[0] if "interpreted" in name]
 
 

@@ -127,7 +127,10 @@ def role(tensor: str, streamed: bool, alone: bool) -> str:
 
 
 def backward_bytes(ax: Axes, N: int, d: int, block_m: int, block_n: int, dtype: str, causal: str) -> str:
-    """Draw the bytes of the three orders for one head, by tensor; for a mask pass ``causal='causal'``. Returns the totals."""
+    """Draw the bytes of the three orders for one head, by tensor; for a mask pass ``causal='causal'``. Returns the totals.
+
+    The legend leaves out what is nowhere more than a hundredth of the longest bar.
+    """
     mask = causal == "causal"
     traffics = {
         order: cost.backward_traffic(order, N, d, block_m, block_n, dtype, causal=mask)
@@ -135,8 +138,19 @@ def backward_bytes(ax: Axes, N: int, d: int, block_m: int, block_n: int, dtype: 
     }
     totals = traffic_bars(ax, traffics)
     ax.set_xlabel("MB in and out of the SMs, without a cache")
+    least = max(traffic.total_bytes for traffic in traffics.values()) / 100
+    wide = {
+        f"{name} {done}"
+        for traffic in traffics.values()
+        for done, part in (("read", traffic.reads), ("written", traffic.writes))
+        for name, size in part.items()
+        if size > least
+    }
     handles, names = ax.get_legend_handles_labels()
-    reads_first = sorted(zip(names, handles, strict=True), key=lambda entry: entry[0].endswith("written"))
+    reads_first = sorted(
+        (entry for entry in zip(names, handles, strict=True) if entry[0] in wide),
+        key=lambda entry: entry[0].endswith("written"),
+    )
     ax.legend(
         [handle for _, handle in reads_first],
         [name for name, _ in reads_first],

@@ -230,7 +230,7 @@ def _lost(ax: Axes) -> None:
     busy, clock, rest = shares()
     parts = (
         ("reached", busy * clock * rest, style.BLUE),
-        ("not counted", busy * clock * (1 - rest), style.GREY),
+        ("mostly the end of the grid", busy * clock * (1 - rest), style.GREY),
         ("lower clock", busy * (1 - clock), style.SKY),
         ("cycles without a matmul", 1 - busy, style.ORANGE),
     )
@@ -240,14 +240,14 @@ def _lost(ax: Axes) -> None:
         ax.text(
             left + share / 2, 0, f"{share:.0%}", ha="center", va="center", weight="bold", color="white", fontsize=12
         )
-        above = name != "not counted"
+        above = name != "mostly the end of the grid"
         ax.text(
             left + share / 2, 0.32 if above else -0.32, name, ha="center", va="bottom" if above else "top", fontsize=11
         )
         left += share
     ax.set(xlim=(0, 1), ylim=(-0.6, 0.6))
     ax.axis("off")
-    ax.set_title("Idle cycles cost most of the missing third, the clock the rest", loc="left", weight="bold")
+    ax.set_title("Idle cycles cost most of the missing third, then the clock", loc="left", weight="bold")
     style.source_note(ax, f"{label(COUNTERS)}; 32 heads of 8,192, d = 128, no mask")
 
 

@@ -28,16 +28,16 @@ REMOVED = {  # by the step to each rung
     "PyTorch, CPU": "loops: one call for each matrix",
 }
 ON_GPU = ("PyTorch, GPU", "SDPA, GPU", "Online", "attention()")
-SOLVED = {  # by each rung, and what remains
-    "Python + autograd": ("gradients for any formula", "an object for each number"),
-    "Python": ("no graph", "interpretation"),
-    "C++ nodes": ("no interpretation", "a node for each number"),
-    "C++ -O2": ("no nodes", "one core"),
-    "PyTorch, CPU": ("all cores, vector units", "S and P in memory"),
-    "PyTorch, GPU": ("132 SMs", "S and P in memory; launches"),
-    "SDPA, GPU": ("S and P never stored", "one head cannot fill the GPU"),
-    "Online": ("S and P never stored", "launches; one head cannot fill the GPU"),
-    "attention()": ("gradients, heads, causal, 16 bits", "one head cannot fill the GPU"),
+REMAINS = {  # to be solved, on each rung
+    "Python + autograd": "an object for each number",
+    "Python": "interpretation",
+    "C++ nodes": "a node for each number",
+    "C++ -O2": "one core",
+    "PyTorch, CPU": "S and P in memory",
+    "PyTorch, GPU": "S and P in memory; launches",
+    "SDPA, GPU": "one head cannot fill the GPU",
+    "Online": "launches; one head cannot fill the GPU",
+    "attention()": "one head cannot fill the GPU",
 }
 Points = tuple[list[float], list[float]]
 
@@ -250,17 +250,16 @@ def calls() -> Table:
 
 
 def closing() -> Table:
-    """For each rung its longest recorded run on the H200 and its CPU, how its memory grows, what it solved and what remains."""
+    """For each rung its longest recorded run on the H200 and its CPU, how its memory grows, and what remains to be solved."""
     held = memory() | memory("H200 and its CPU")  # bytes do not depend on the machine
     cells = []
-    for name, (solved, remains) in SOLVED.items():
+    for name, remains in REMAINS.items():
         ns, ms = times("H200 and its CPU")[name]
         grows = measure.slope(held[name][0][-2:], held[name][1][-2:])
         most = style.bytes_text(held[name][1][-1])
-        kind = "fp32" if name in ON_GPU else "fp64"
         took = style.seconds_text(ms[-1] / 1e3)
-        cells.append([name, kind, f"{ns[-1]:,}", took, most, f"N^{grows:.1f}", solved, remains])
-    return Table(["rung", "in", "N", "time", "memory", "memory grows as", "it solved", "what remains"], cells)
+        cells.append([name, f"{ns[-1]:,}", took, most, f"N^{grows:.1f}", remains])
+    return Table(["rung", "N", "time", "memory", "memory grows as", "what remains"], cells)
 
 
 def python_over_cpp() -> list[tuple[str, bool]]:

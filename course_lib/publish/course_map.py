@@ -19,7 +19,7 @@ PARTS = {  # part -> number of its first lecture
     "II  The kernel": 3,
     "III  In a model": 7,
     "IV  The metal": 9,
-    "V  Beyond one GPU": 13,
+    "V  Beyond the kernel": 13,
     "Appendices": 15,
 }
 _COLOURS = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE, style.RED, style.GREY)

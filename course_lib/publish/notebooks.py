@@ -90,6 +90,7 @@ def refresh(path: Path, fresh: bool = False) -> bool:
     NotebookClient(
         notebook,
         timeout=600,
+        startup_timeout=300,  # a machine of one busy core has needed over a minute
         kernel_name="python3",
         resources={"metadata": {"path": str(path.parent)}},
         store_widget_state=False,

@@ -10,12 +10,15 @@ from course_lib.kernels import triton
 
 ASKED = r"""
 Write a kernel for $dV = P^\top dO$ under a causal mask: query $i$ sees the keys $j \le i$, so $P_{ij} = e^{S_{ij} - L_i}$ with
-$S = QK^\top \cdot$ `scale` for these, and 0 for the others. $L$, a natural logarithm over the keys that are seen, is given. A program owns
-`BLOCK` keys and stores its rows of $dV$ once; the grid is (⌈n / BLOCK⌉,). It loads no block of queries of which none sees any of its keys:
-with 40 tokens and `BLOCK` = 16 three programs walk over 3, 2 and 1 blocks. Q, K, dO and dV are [n, D], L is [n]: float32, contiguous, in
-row order. Here `D` is $d$, the length of a row, a power of two; n need not be a multiple of `BLOCK`; `scale` is $1/\sqrt D$. A score that
-the mask hides may be far above all others. Pass `input_precision="ieee"` to `tl.dot`. The check runs in Triton's interpreter, counts the
-queries, and watches that nothing beside the tensors is read or written.
+$S = QK^\top \cdot$ `scale` for these, and 0 for the others. $L$, a natural logarithm over the keys that are seen, is given. A score that
+the mask hides may be far above all others.
+
+A program owns `BLOCK` keys and stores its rows of $dV$ once; the grid is (⌈n / BLOCK⌉,). It loads no block of queries of which none sees
+any of its keys: with 40 tokens and `BLOCK` = 16 three programs walk over 3, 2 and 1 blocks.
+
+Q, K, dO and dV are [n, D], L is [n]: float32, contiguous, in row order. Here `D` is $d$, the length of a row, a power of two; n need not
+be a multiple of `BLOCK`; `scale` is $1/\sqrt D$. Pass `input_precision="ieee"` to `tl.dot`. The check runs in Triton's interpreter,
+counts the queries that are loaded, and watches that nothing beside the tensors is read or written.
 """
 
 STUB = '''

@@ -27,7 +27,7 @@ def _block(
         s = tl.where(seen, s, -float("inf"))
     m_new = tl.maximum(m, tl.max(s, 1))
     shift = tl.where(m_new > -float("inf"), m_new, 0.0) if MASKED else m_new  # a row may have seen no key yet
-    if EXP2:  # rung 2: scale holds log2 e, and scores are powers of two
+    if EXP2:  # scale holds log2 e, and scores are powers of two
         p = tl.exp2(s - shift[:, None])
         correction = tl.exp2(m - shift)
     else:
@@ -55,7 +55,7 @@ def pointer_kernel(
     m = tl.full([BLOCK_M], -float("inf"), tl.float32)
     l = tl.zeros([BLOCK_M], tl.float32)
     clear, end = 0, n_k
-    if SKIP_BLOCKS:  # rung 4: blocks that all rows see need no mask, blocks that no row sees need no visit
+    if SKIP_BLOCKS:  # blocks that all rows see need no mask, blocks that no row sees need no visit
         clear = n_k
         if CAUSAL:
             end = tl.maximum(0, tl.minimum(n_k, (block + 1) * BLOCK_M + offset))
