@@ -1,5 +1,6 @@
 """Fixtures and switches shared by all tests."""
 
+import gc
 import importlib.util
 import itertools
 import json
@@ -10,19 +11,21 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import large_pages
 import pytest
 import torch
 from hypothesis import settings
 
 from course_lib import runtime
 
+gc.disable()  # until all tests are collected: what is imported stays, and to look through it again and again takes a sixth of the time
 settings.register_profile("course", deadline=None)  # a busy machine is slow, not wrong
 settings.load_profile("course")
 
 if importlib.util.find_spec("nbformat"):  # a GPU server with torch and triton alone runs the kernels' tests
     from attacking import copy, place, way  # noqa: F401 - the fixtures of the grader's tests
     from browsing import browser, close_browser, lab, open_file, show  # noqa: F401 - the fixtures of the browser tests
+
+    from course_lib.exercises.processes import large_pages
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -108,7 +111,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Raise UsageError if pytest-xdist does not keep groups together: each worker would then start all servers and browsers."""
-    large_pages.take()
+    if importlib.util.find_spec("nbformat"):
+        large_pages.take()  # hundreds of tests fork this process
+    gc.enable()
     if getattr(session.config.option, "loadgroup", False):
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:

@@ -56,11 +56,18 @@ def test_a_wrong_answer_is_refused(exercise, function, page) -> None:
     assert (getattr(function, "fn", function).__doc__ or "") in report.diagnosis, report
 
 
-# The library's own answers are left out: the one that a sandbox shows has no bodies for them.
-@pytest.mark.parametrize(
-    ("exercise", "function", "page"),
-    [x for x in (*answers("right_"), *answers("wrong_")) if x.values[0].apart and "by_the_library" not in x.id],
-)
+def judged_apart() -> list:
+    """Those whose calls have processes of their own; of an exercise's wrong ones the first, and weekly the others.
+
+    The library's own answers are left out: the one that a sandbox shows has no bodies for them.
+    """
+    right, wrong = ([x for x in answers(kind) if x.values[0].apart] for kind in ("right_", "wrong_"))
+    first = {x.values[0].name: x for x in reversed(wrong)}.values()
+    others = [pytest.param(*x.values, id=x.id, marks=pytest.mark.weekly) for x in wrong if x not in first]
+    return [x for x in (*right, *first, *others) if "by_the_library" not in x.id]
+
+
+@pytest.mark.parametrize(("exercise", "function", "page"), judged_apart())
 def test_calls_that_know_nothing_of_each_other_are_judged_as_in_a_check(exercise, function, page) -> None:
     known = material(exercise)
     cases = values.encode([("", case.args, dict(case.options)) for case in known.cases])

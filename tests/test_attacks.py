@@ -34,6 +34,9 @@ pytestmark = [
     pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter"),
     pytest.mark.xdist_group("attacks"),
 ]
+WEEKLY = {  # they take the longest, and ask for what others of ``reading.txt`` ask for, too, or what test_apart.py refuses
+    "searches the disk", "searches packages", "imports from the checkout", "links in place of a ring",
+}  # fmt: skip
 SECTIONS = re.compile(r"^#### (.*)\n", re.MULTILINE)
 RUN = "exec(text, space := {})\n    return space['phase_of'](n, buffers)"
 STEP = """import torch
@@ -67,8 +70,8 @@ class Class(NamedTuple):
     asked: list[bytes]  # by whoever reached the server
 
 
-def pages(folder: Path, port: int, place: Path) -> Iterator[tuple[str, str, str]]:
-    """Name, exercise and source of each attack."""
+def pages(folder: Path, port: int, place: Path, weekly: bool) -> Iterator[tuple[str, str, str]]:
+    """Name, exercise and source of each attack; with those that are left to a weekly run, or without."""
     words = {
         "CHECKOUT": ROOT,
         "CLASS": folder,
@@ -81,6 +84,8 @@ def pages(folder: Path, port: int, place: Path) -> Iterator[tuple[str, str, str]
         _, *parts = SECTIONS.split(path.read_text(encoding="utf-8"))
         for name, text in zip(parts[::2], parts[1::2]):
             title, _, exercise = name.partition(" | ")
+            if title in WEEKLY and not weekly:
+                continue
             yield title, exercise or "phase_of", re.sub("|".join(words), lambda found: str(words[found[0]]), text)
     known = material(exercises()["phase_of"])
     table = {case.args: right for case, right in zip(known.cases, known.expected)}
@@ -161,7 +166,7 @@ def listening() -> Iterator[tuple[int, list[bytes]]]:
 
 
 @pytest.fixture(scope="module")
-def graded(way, place, tmp_path_factory) -> Class:
+def graded(way, place, tmp_path_factory, pytestconfig) -> Class:
     folder = tmp_path_factory.mktemp(f"class-{way}")
     folder.chmod(0o700)
     (folder / "honest").mkdir()
@@ -169,7 +174,7 @@ def graded(way, place, tmp_path_factory) -> Class:
         number = ANSWERS.get(name, "phase_of")
         (folder / "honest" / f"{name}.ipynb").write_text(page(source, number))
     with listening() as (port, asked):
-        for name, exercise, source in pages(folder, port, place):
+        for name, exercise, source in pages(folder, port, place, "not weekly" not in pytestconfig.option.markexpr):
             (folder / "cheats").mkdir(exist_ok=True)
             (folder / "cheats" / f"{name.replace('/', '_')}.ipynb").write_text(page(source, exercise))
         odd_files(folder)
@@ -200,7 +205,9 @@ def digests(folder: Path) -> dict[str, Any]:
 
 
 def test_there_are_sixty_and_more(tmp_path) -> None:
-    assert len(list(pages(tmp_path, 0, tmp_path))) + len(odd_files_of(tmp_path)) >= 100
+    each, all_of_them = ({title for title, *_ in pages(tmp_path, 0, tmp_path, weekly)} for weekly in (False, True))
+    assert len(each) + len(odd_files_of(tmp_path)) >= 100
+    assert all_of_them - each == WEEKLY
 
 
 def odd_files_of(tmp_path: Path) -> dict[str, str]:

@@ -85,6 +85,7 @@ def test_lecture_02_takes_typed_scores(lab) -> None:
     stepper.get_by_role("alert").filter(has_text="‘abc’ is not a number; type for example 3, 2, 5, 1").wait_for()
 
 
+@pytest.mark.weekly  # without a kernel: test_tile_explorer.py
 def test_lecture_03_shows_the_terms_of_a_clicked_tile(lab) -> None:
     picture = run(lab, "03").locator(".course-clickable").first
     picture.scroll_into_view_if_needed()
@@ -94,6 +95,7 @@ def test_lecture_03_shows_the_terms_of_a_clicked_tile(lab) -> None:
     picture.get_by_text("sum = [6 7; 26 27]").wait_for()
 
 
+@pytest.mark.weekly  # without a kernel: test_tile_explorer.py
 def test_lecture_06_counts_the_writes_of_both_orders(lab) -> None:
     picture = run(lab, "06").locator(".course-clickable").first
     picture.scroll_into_view_if_needed()
@@ -104,7 +106,9 @@ def test_lecture_06_counts_the_writes_of_both_orders(lab) -> None:
         picture.locator('tr[data-tensor="O"] td[data-count="stores"]').filter(has_text=writes).wait_for()
 
 
-@pytest.mark.parametrize(("folder", "changed"), [("work", False), ("notebooks", True)])
+@pytest.mark.parametrize(
+    ("folder", "changed"), [("work", False), pytest.param("notebooks", True, marks=pytest.mark.weekly)]
+)
 def test_a_page_of_the_students_copy_is_opened_and_not_changed(lab, folder, changed) -> None:
     """The originals are: JupyterLab writes the kernel's version into them."""
     open_lecture(lab, f"{folder}/{notebooks.lecture('05').name}")

@@ -60,9 +60,10 @@ def notebook(answer: str) -> str:
 
 
 @alone
-def test_thirty_notebooks_and_none_is_lost(tmp_path) -> None:
+@pytest.mark.parametrize("each", [1, pytest.param(4, marks=pytest.mark.weekly)])
+def test_of_a_class_of_notebooks_none_is_lost(each, tmp_path) -> None:
     quick = [kind for kind in KINDS if kind != "endless"]
-    kinds = [*quick * 4, "endless", "endless", "right", "wrong", "not a notebook", "no exercise"]
+    kinds = [*quick * each, *["endless"] * -(-each // 2), "right", "wrong", "not a notebook", "no exercise"]
     for number, kind in enumerate(kinds):
         others = {"not a notebook": "{broken", "no exercise": nbformat.writes(nbformat.v4.new_notebook())}
         text = notebook(KINDS[kind]) if kind in KINDS else others[kind]
@@ -72,7 +73,7 @@ def test_thirty_notebooks_and_none_is_lost(tmp_path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     with (tmp_path / "class" / "grades.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len({row["notebook"] for row in rows}) == 30
+    assert len({row["notebook"] for row in rows}) == len(kinds)
     for row in rows:
         kind = row["notebook"].split("/")[1][3:].removesuffix(".ipynb")
         if kind in KINDS and row["exercise"] == "online_update":
@@ -88,7 +89,9 @@ def test_thirty_notebooks_and_none_is_lost(tmp_path) -> None:
     assert "memory" in words["greedy"] or "allocate" in words["greedy"]
     assert "not a notebook" in words["not a notebook"]
     assert "no exercise" in words["no exercise"]
-    assert sum(line.startswith("group ") for line in done.stdout.splitlines()) == 30 + 3  # and the totals of each
+    assert (
+        sum(line.startswith("group ") for line in done.stdout.splitlines()) == len(kinds) + 3
+    )  # and the totals of each
 
 
 @alone
@@ -225,8 +228,10 @@ for name, source in json.load(open(sys.argv[1])):
 """
 
 
-def test_the_students_copy_says_the_same(copy, tmp_path, monkeypatch, capsys) -> None:
-    right = [(e.name, e.solution.source) for e in exercises().values() if not e.compiles]
+@pytest.mark.parametrize("each", [4, pytest.param(1, marks=pytest.mark.weekly)])
+def test_the_students_copy_says_the_same(each, copy, tmp_path, monkeypatch, capsys) -> None:
+    """Each time of a quarter of the exercises: what all are judged by there is compared above."""
+    right = [(e.name, e.solution.source) for e in exercises().values() if not e.compiles][::each]
     wrong = [(name, exercises()[name].stub.replace("...", "return None")) for name in ("tile_traffic", "causal_blocks")]
     wrong.append(("online_update", HEAD + KINDS["wrong"]))
     kernel = exercises()["matmul_kernel"].solution.source.replace(', input_precision="ieee"', "")
@@ -257,6 +262,7 @@ def test_grading_in_the_students_copy_says_that_a_table_of_the_known_cases_passe
     assert unseen.NONE not in graded.how
 
 
+@pytest.mark.weekly
 def test_no_function_of_the_students_copy_is_an_answer(copy) -> None:
     script = Path(__file__).with_name("shipped_functions.py").read_text(encoding="utf-8")
     found = json.loads(said_in(copy, "-c", script))

@@ -10,7 +10,7 @@ from course_lib.publish import notebooks, present, slides
 
 pytestmark = pytest.mark.browser
 LECTURES = [path.name[:2] for path in notebooks.lectures()]
-WALKED, LIVE = ("02", "10"), ("05",)  # weekly all; test_site.py measures every slide in reveal.js each time
+LIVE = ("05",)  # each time; weekly all. test_site.py measures every slide in reveal.js each time
 # Run in the page: what the screen shows, and the way to a cell: the arrow is clicked once it is alive, and the cell waited for.
 SCREEN = """
 const shown = () => {
@@ -57,10 +57,6 @@ WALK_BACK = f"""async () => {{ {SCREEN}
 }}"""
 PRESENTED = f"path => ({SHOWN})(path) && window.jupyterapp.shell.currentWidget.hasClass('jp-Deck')"
 WALK_ON = f"async step => {{ {SCREEN} return await walk(step); }}"
-
-
-def lectures(each_time: tuple[str, ...]) -> list:
-    return [n if n in each_time else pytest.param(n, marks=pytest.mark.weekly) for n in LECTURES]
 
 
 def steps(number: str) -> list[tuple[str, str]]:
@@ -132,14 +128,15 @@ def too_tall(shown: list[dict]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("number", lectures(WALKED))
+@pytest.mark.weekly
+@pytest.mark.parametrize("number", LECTURES)
 def test_no_slide_is_taller_than_the_screen(show, number) -> None:
     shown = show(number).evaluate(WALK, steps(number))
     assert {index for now in shown for index in now["cells"].split(",")} == {"0", *(cell for cell, _ in steps(number))}
     assert not too_tall(shown)
 
 
-@pytest.mark.parametrize("number", lectures(LIVE))
+@pytest.mark.parametrize("number", [n if n in LIVE else pytest.param(n, marks=pytest.mark.weekly) for n in LECTURES])
 def test_a_lecture_is_presented_live(show, number) -> None:
     page = show(number)
     run_all_cells(page)

@@ -6,6 +6,7 @@ it becomes an ordinary kernel.
 """
 
 import contextlib
+import gc
 import json
 import os
 import select
@@ -88,6 +89,7 @@ def serve(path: str) -> None:
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as kernels set it
     for name in IMPORTED:
         __import__(name)
+    gc.freeze()  # no kernel has to look through what is there before it
     kernels: Kernels = {}
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(path)

@@ -31,7 +31,7 @@ def _links() -> re.Pattern[str]:
     longest_first = "|".join(map(re.escape, sorted(terms, key=len, reverse=True)))
     there = "|".join(path.stem[:2] for path in notebooks.lectures())
     lectures = rf"\blecture (?P<number>{there})\b|`(?P<page>{there})(?:_\w+)?`"
-    fixed = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|<summary>.*?</summary>|<[^>]*>|!?\[[^]]*\]\([^)]*\)|^#[^\n]*"
+    fixed = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$[.,:;)]*|<summary>.*?</summary>|<[^>]*>|!?\[[^]]*\]\([^)]*\)|^#[^\n]*"
     return re.compile(rf"{lectures}|{fixed}|(?<![\w-])(?P<term>{longest_first})s?(?![\w-])", re.S | re.M | re.I)
 
 
@@ -39,6 +39,8 @@ def linked(text: str, seen: set[str]) -> str:
     """Markdown with links at 'lecture 05', '`05`' and the first mention of each term, which then is in ``seen``."""
 
     def link(found: re.Match[str]) -> str:
+        if formula := re.fullmatch(r"(\$[^$]+)\$([.,:;)]+)", found[0]):
+            return rf"{formula[1]}\text{{{formula[2]}}}$"  # a line does not begin with what ends another
         term = (found["term"] or "").lower()
         if number := found["number"] or found["page"]:
             return f"[{found[0]}]({notebooks.lecture(number).name})"
@@ -70,6 +72,8 @@ def lecture(path: Path) -> nbformat.NotebookNode:
                 cell.source += f"\n\n{EXERCISES}"
         elif "exercise" in cell.metadata.get("tags", []):
             cell.outputs = []  # "not attempted. Replace the three dots and run the cell again"
+            if cell.id == "exercise-imports":
+                cell.metadata.tags.append("remove-cell")
         if "hide-cell" in cell.metadata.get("tags", []):
             name = cell.id.replace("-", " ")
             cell.metadata["mystnb"] = {

@@ -23,7 +23,7 @@ PARTS = {  # part -> number of its first lecture
     "Appendices": 15,
 }
 _COLOURS = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE, style.RED, style.GREY)
-_LEFT, _WIDE, _STEP, _TALL, _ROW = 3.1, 3.6, 3.95, 0.95, 1.25
+_LEFT, _WIDE, _STEP, _TALL, _ROW = 3.45, 3.6, 3.95, 0.95, 1.25
 
 
 def parts() -> dict[str, list[tuple[str, str, int]]]:

@@ -9,7 +9,7 @@ from course_lib.widgets.clickable import page_html
 
 
 def bring_alive(notebook: Any) -> None:
-    """Put clickable pictures in the place of their stills, and a line below each figure under controls that says how to move it.
+    """Put clickable pictures in the place of their stills, and a line above each figure under controls that says how to move it.
 
     Raises ValueError for a picture whose data is not saved with it.
     """
@@ -21,8 +21,9 @@ def bring_alive(notebook: Any) -> None:
                 output.metadata = nbformat.from_dict({})
             elif words.startswith("[interactive figure"):
                 controls = words.partition("]")[0].removeprefix("[interactive figure: ")
-                note = f'<p class="note">To move its controls ({controls}), open the lecture in JupyterLab: <code>make lab</code>.</p>'
-                cell.outputs.append(nbformat.v4.new_output("display_data", {"text/html": note}))
+                note = f"To move its controls ({controls}), open the lecture in JupyterLab on a computer: <code>make lab</code>."
+                above = nbformat.v4.new_output("display_data", {"text/html": f'<p class="note">{note}</p>'})
+                cell.outputs.insert(cell.outputs.index(output), above)
 
 
 def first(path: Path) -> str:

@@ -1,5 +1,26 @@
 """How Sphinx builds the book; course_lib/publish/book.py prepares what it reads."""
 
+import re
+from collections.abc import Iterator
+
+from pygments.formatters import HtmlFormatter
+from sphinx.highlighting import PygmentsBridge
+
+
+class _Lines(HtmlFormatter):
+    """Code whose lines know where they begin, so that a narrow page can go on below that (book.css)."""
+
+    def wrap(self, source: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+        return super().wrap((is_line, self._line(text) if is_line else text) for is_line, text in source)
+
+    def _line(self, text: str) -> str:
+        plain = re.sub("<[^>]*>", "", text)
+        begin = len(plain) - len(plain.lstrip("+- "))
+        return f'<span class="line" style="--begin: {begin}">{text.rstrip()}</span>\n'
+
+
+PygmentsBridge.html_formatter = _Lines
+
 project = "FlashAttention, from [3, 2, 5, 1] to Hopper"
 author = project_copyright = "The FlashAttention course authors"
 extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 
 from course_lib.exercises import catalogue
-from course_lib.exercises.processes import isolation, landlock, seccomp
+from course_lib.exercises.processes import isolation, landlock, large_pages, seccomp
 from course_lib.exercises.sandbox import answering
 from course_lib.exercises.sandbox.enclosure import EACH
 
@@ -72,6 +72,7 @@ def main() -> None:
     isolation.prctl(isolation.DIE_WITH_PARENT, signal.SIGTERM)
     isolation.prctl(isolation.ADOPT, 1)
     isolation.prctl(isolation.DUMPABLE, 0)
+    large_pages.take()
     number = 0
     control.send(b"ready")
     while True:

@@ -13,7 +13,7 @@ share one of `heads_k` heads of keys and values, which lie in a pool of pages, K
 each sequence's pages, −1 where it has none, and `lengths` [B] its keys, both int32. The rest is float32; all is contiguous, in row
 order. Rows of a page without a token hold NaN.
 
-The grid is (B · heads\_k, S). Program $(b \cdot \text{heads\_k} + h,\ s)$ serves the `G` queries of head $h$ of sequence $b$, and of
+The grid is (B · heads\_k, S). Program $(b \cdot \text{heads_k} + h,\ s)$ serves the `G` queries of head $h$ of sequence $b$, and of
 its ⌈length / PAGE⌉ pages the split $s$: with $E$ = ⌈pages in use / S⌉, the pages from $s E$ up to $(s + 1) E$. With 70 keys, pages of
 16 and S = 2 that are pages 0 to 2, and 3 to 4 with 22 keys. It stores $O_s$, the finished average, into O [S, B, H, D], and $L_s$, a
 natural logarithm, into L [S, B, H]; for a split without a key 0 and −∞. A page is a block: at most one page of K and one of V are

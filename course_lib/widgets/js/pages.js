@@ -36,7 +36,7 @@ function render({ model, el }) {
   label.append(" V masked, too");
   check.addEventListener("change", () => { masked = check.checked; draw(); });
   const where = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
-  const drawing = wideSvg(960, { viewBox: "0 0 960 268", role: "group", "aria-label": data.alt }, root);
+  const drawing = wideSvg(820, { viewBox: "0 0 820 268", role: "group", "aria-label": data.alt }, root);
   const sum = html("div", { class: "formula" }, root);
   const count = html("div", { class: "legend" }, root);
 
@@ -67,8 +67,8 @@ function render({ model, el }) {
         const here = sequence === name && t === token, x = 10 + 21 * t;
         const cell = svg("g", { class: "cell", tabindex: 0, role: "button", "data-token": `${sequence},${t}`, "aria-label": `token ${t} of ${sequence}` }, drawing);
         cell.style.fillOpacity = 1;
-        svg("rect", { x, y: y + 20, width: 19, height: 22, fill: SHADES[sequence], stroke: here ? "var(--clickable-ink)" : "none", "stroke-width": 4 }, cell);
-        svg("text", { x: x + 9.5, y: y + 36, class: "index", style: "font-size: 13px" }, cell, String(t));
+        svg("rect", { x, y: y + 25, width: 19, height: 22, fill: SHADES[sequence], stroke: here ? "var(--clickable-ink)" : "none", "stroke-width": 4 }, cell);
+        svg("text", { x: x + 9.5, y: y + 41, class: "index", style: "font-size: 13px" }, cell, String(t));
         const act = () => { message = ""; chosen = [sequence, t]; draw(); };
         cell.addEventListener("click", act);
         cell.addEventListener("keydown", (event) => {
@@ -81,16 +81,16 @@ function render({ model, el }) {
         });
       }
       tables[sequence].forEach((page_, s) => {
-        const here = sequence === name && s === slot, x = 372 + 40 * s;
-        svg("rect", { x, y: y + 16, width: 34, height: 30, fill: "var(--clickable-paper)", stroke: here ? "var(--clickable-ink)" : SHADES[sequence], "stroke-width": here ? 4 : 2 }, drawing);
-        svg("text", { x: x + 17, y: y + 36, "data-slot": `${sequence},${s}` }, drawing, String(page_));
+        const here = sequence === name && s === slot, x = 180 + 40 * s;
+        svg("rect", { x, y: y - 7, width: 34, height: 25, fill: "var(--clickable-paper)", stroke: here ? "var(--clickable-ink)" : SHADES[sequence], "stroke-width": here ? 4 : 2 }, drawing);
+        svg("text", { x: x + 17, y: y + 11, "data-slot": `${sequence},${s}` }, drawing, String(page_));
       });
     });
-    svg("text", { x: 372, y: 18, style: "text-anchor: start" }, drawing, "block tables");
-    svg("text", { x: 560, y: 18, style: "text-anchor: start" }, drawing, "the pool: pages of keys and values");
+    svg("text", { x: 180, y: 18, style: "text-anchor: start" }, drawing, "block tables");
+    svg("text", { x: 400, y: 18, style: "text-anchor: start" }, drawing, "the pool: pages of keys and values");
     const lines = Math.ceil(pages / 2), wide = Math.min(33, 136 / page);
     for (let p = 0; p < pages; p++) {
-      const x = 610 + 200 * Math.floor(p / lines), y = 32 + (p % lines) * Math.min(58, 232 / lines);
+      const x = 460 + 200 * Math.floor(p / lines), y = 32 + (p % lines) * Math.min(58, 232 / lines);
       svg("text", { x: x - 8, y: y + 21, style: "text-anchor: end" }, drawing, `page ${p}`);
       for (let r = 0; r < page; r++) {
         const held = rows[p][r], live = held && tables[held[0]][Math.floor(held[1] / page)] === p && held[1] < lengths[held[0]];

@@ -62,13 +62,13 @@ function fit(formula) {
   }
 }
 
-function measure() {
-  for (const link of document.querySelectorAll("a.image-reference")) {
+function measure(part = document) {
+  for (const link of part.querySelectorAll("a.image-reference")) {
     const figure = link.querySelector("img");
     if (!link.classList.contains("full")) link.classList.toggle("shrunk", figure.clientWidth > 0 && figure.clientWidth < 0.75 * figure.getAttribute("width"));
   }
-  for (const formula of document.querySelectorAll(".bd-article mjx-container")) fit(formula);
-  for (const one of document.querySelectorAll(SCROLLS)) fade(one);
+  for (const formula of part.querySelectorAll(".bd-article mjx-container")) fit(formula);
+  for (const one of part.querySelectorAll(SCROLLS)) fade(one);
   document.documentElement.dataset.measured = "true";
 }
 
@@ -77,6 +77,6 @@ addEventListener("load", async () => {
   measure();
   let width = innerWidth; // a phone's bar that comes and goes changes the height alone
   addEventListener("resize", () => { if (width !== innerWidth) { width = innerWidth; measure(); } });
-  document.addEventListener("toggle", measure, true);
+  document.addEventListener("toggle", (event) => measure(event.target), true); // what a fold held had no width
   document.addEventListener("scroll", (event) => { if (event.target.matches?.(SCROLLS)) fade(event.target); }, { capture: true, passive: true });
 });
