@@ -56,14 +56,16 @@ def _pieces(O_p, L_p, owner, n, bug):
     m = torch.full((n,), -INF).scatter_reduce(0, owner, L_p, "amax")
     if bug in ("one maximum", "one maximum, no guard"):
         m = m.max().expand(n)
+    if bug == "logsumexp":
+        return _by_logsumexp(O_p, L_p, owner, n)
     shift = m if bug in ("no key", "no guard") else m.masked_fill(m == -INF, 0)
-    if bug == "no maximum":
+    if bug in ("no maximum", "as it is"):
         shift = torch.zeros(n)
     power = torch.exp if bug in ("base e", "weights in base e") else torch.exp2
     weights = power(L_p - shift[owner])
     if bug == "equal":
         weights = (L_p > -INF).float()
-    written = O_p if bug in ("unwritten", "no guard") else O_p.masked_fill((L_p == -INF)[:, None], 0)
+    written = O_p if bug in ("unwritten", "no guard", "as it is") else O_p.masked_fill((L_p == -INF)[:, None], 0)
     if bug == "told by NaN":
         weights = weights.masked_fill(O_p.isnan().any(1), 0)
         written = O_p.masked_fill(O_p.isnan(), 0)
@@ -77,15 +79,24 @@ def _pieces(O_p, L_p, owner, n, bug):
     if bug != "undivided":
         O = (
             O
-            / (total if bug in ("0/0", "no guard", "one maximum, no guard") else total.masked_fill(total == 0, 1))[
-                :, None
-            ]
+            / (
+                total
+                if bug in ("0/0", "no guard", "one maximum, no guard", "as it is")
+                else total.masked_fill(total == 0, 1)
+            )[:, None]
         )
     L = shift + (torch.log(total) if bug in ("base e", "ln") else torch.log2(total))
     if bug == "equal":
         L = shift + torch.log2(torch.zeros(n).index_add(0, owner, torch.exp2(L_p - shift[owner])))
     L = {"L is m": m, "L without m": torch.log2(total)}.get(bug, L)
     return O, L * math.log(2) if bug == "L in base e" else L
+
+
+def _by_logsumexp(O_p, L_p, owner, n):
+    """Row by row, as one writes it first: L knows −∞, the shares do not."""
+    mine = [owner == row for row in range(n)]
+    L = torch.stack([torch.logsumexp(L_p[of] * math.log(2), 0) / math.log(2) for of in mine])
+    return torch.stack([(torch.exp2(L_p[of] - one)[:, None] * O_p[of]).sum(0) for of, one in zip(mine, L)]), L
 
 
 WRONG = variants(
@@ -98,12 +109,14 @@ WRONG = variants(
         "if L is log2 of the sum alone: the sum was measured from the maximum, which has to be added": "L without m",
         "if L is the maximum plus ln of the sum: both are in base 2": "ln",
         "if −∞ is forgotten: unwritten averages give 0 · NaN, and rows without a key −∞ − (−∞) and 0/0": "no guard",
+        "if the shares are 2^(L_p − L) without a look at −∞: a share of 0 times NaN is NaN, and so is −∞ − (−∞)": "logsumexp",
         "if pieces without a key are told by NaN: what was never written may be any number": "told by NaN",
         "if one maximum serves all rows: in a row far below it all weights vanish, and 0/0 is NaN": "one maximum, no guard",
         "if all pieces of a row count alike: each counts by its weight": "equal",
         "if of several pieces of a row one replaces the other, as with x[owner] += y": "once",
         "if O is not divided by the sum of the weights": "undivided",
         "without subtracting a maximum: 2^L overflows": "no maximum",
+        "if 2^L is the weight as it is: it overflows, and nothing looks for −∞: 0 · NaN and 0/0 are NaN": "as it is",
         "if one maximum serves all rows: each has its own": "one maximum",
         "if the average of a piece without a key is multiplied by 0: 0 · NaN is NaN": "unwritten",
         "if a row without a key is divided by its sum: 0/0 is NaN": "0/0",

@@ -88,6 +88,7 @@ def _look(table, lengths, page, sequence, token, bug):
         "wherever a page is, unguarded": number >= 0,
         "by the page": (number >= 0) & (slot < table.shape[1]),
         "one too many": token <= lengths[sequence],
+        "one too many, guarded": (token <= lengths[sequence]) & (number >= 0),
         "page 0 is none": (token < lengths[sequence]) & (number > 0),
         "length of the first": token < lengths[0],
     }.get(bug, token < lengths[sequence])
@@ -106,6 +107,7 @@ WRONG = variants(
         "if all sequences read the first one's table": "first sequence",
         "if the last page counts as full: only the length says how many of its rows are tokens": "by the page",
         "if the token at the length itself is found: the last one is length − 1": "one too many",
+        "if the token at the length itself is found where its page is: the last one is length − 1": "one too many, guarded",
         "if page 0 is taken for none: −1 is none": "page 0 is none",
         "if the first sequence's length serves all": "length of the first",
         "if a slot beyond the table is looked up: the look-up has to stay inside, whatever is chosen after it": "unguarded",

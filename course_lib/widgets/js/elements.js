@@ -12,5 +12,5 @@ const svg = (name, attributes, parent, text) => element(SVG, name, attributes, p
 const html = (name, attributes, parent, text) => element(null, name, attributes, parent, text);
 // A drawing whose letters are 13 pixels high at its full width: where there is less room it scrolls, rather than have letters below 10.
 const wideSvg = (width, attributes, parent) =>
-  svg("svg", { style: `min-width: ${0.8 * width}px`, ...attributes }, html("div", { class: "drawing" }, parent));
+  svg("svg", { style: `min-width: ${0.78 * width}px`, ...attributes }, html("div", { class: "drawing" }, parent));
 

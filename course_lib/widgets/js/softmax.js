@@ -62,7 +62,7 @@ function render({ model, el }) {
     const narrow = matchMedia("(max-width: 600px)").matches, wide = Math.min(narrow ? 70 : 120, 740 / scores.length);
     const span = narrow ? 140 + scores.length * wide : 860;
     drawing.setAttribute("viewBox", `0 0 ${span} 300`);
-    drawing.style.minWidth = `${0.8 * span}px`;
+    drawing.style.minWidth = `${0.78 * span}px`;
     scores.forEach((x, i) => {
       const seen = i < now.seen, fresh = seen && i >= before.seen && step > 0;
       const weight = Math.exp(x - now.m);
