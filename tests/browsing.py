@@ -23,7 +23,8 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync", "--disable-gpu-compositing", "--disable-software-rasterizer"]
 PROJECTOR: dict[str, Any] = {"offline": True, "viewport": {"width": slides.WIDTH, "height": slides.HEIGHT}}
-
+# The book's theme says on the console what it does, and Chromium that a busy machine is slow to answer.
+OF_NO_FAULT = ("[PST]: ", "Slow network is detected")
 
 _open: list[Any] = []  # the engine and its Chromium, while one browser test follows another
 
@@ -159,9 +160,8 @@ def errors_shown(page) -> int:
 def offline_page(context, complaints: list[str]) -> Any:
     """A new page, whose errors, words on the console and requests are noted."""
     page = context.new_page()
-    page.set_default_timeout(10_000)
-    # The book's theme says in the log what it does.
-    page.on("console", lambda m: m.text.startswith("[PST]: ") or complaints.append(f"console: {m.text}"))
+    page.set_default_timeout(60_000)
+    page.on("console", lambda m: m.text.startswith(OF_NO_FAULT) or complaints.append(f"console: {m.text}"))
     page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
     page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
     return page

@@ -13,7 +13,7 @@ from pathlib import Path
 import lecture_imports
 import nbformat
 import pytest
-from browsing import PROJECTOR, offline_page
+from browsing import OF_NO_FAULT, PROJECTOR, offline_page
 from PIL import Image
 
 from course_lib import data
@@ -306,7 +306,7 @@ def test_from_a_server_nothing_is_missing_and_a_search_shows_excerpts(site, brow
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address, complaints = f"http://127.0.0.1:{server.server_port}/", []
         page = browser.new_page(viewport={"width": 390, "height": 844})
-        page.on("console", lambda m: m.text.startswith("[PST]: ") or complaints.append(m.text))
+        page.on("console", lambda m: m.text.startswith(OF_NO_FAULT) or complaints.append(m.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda r: r.url.startswith((address, "data:")) or complaints.append(r.url))
         page.on("response", lambda r: r.status < 400 or complaints.append(f"{r.status} {r.url}"))
