@@ -36,27 +36,22 @@ def right_with_triton_s_sigmoid(
 
 
 @triton.jit
-def right_by_two_cases_and_block_pointers(
+def right_by_two_cases(
     q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
     D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    first = tl.program_id(0) * BLOCK_M
-    q = tl.load(
-        tl.make_block_ptr(q_ptr, (n_q, D), (D, 1), (first, 0), (BLOCK_M, D), (1, 0)),
-        boundary_check=(0,),
-        padding_option="zero",
-    )
-    kt_at = tl.make_block_ptr(k_ptr, (D, n_k), (1, D), (0, 0), (D, BLOCK_N), (0, 1))
-    v_at = tl.make_block_ptr(v_ptr, (n_k, DV), (DV, 1), (0, 0), (BLOCK_N, DV), (1, 0))
+    rows, wide, deep = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, DV), tl.arange(0, D)
+    q = tl.load(q_ptr + rows[:, None] * D + deep, mask=rows[:, None] < n_q, other=0.0)
     total = tl.zeros([BLOCK_M, DV], tl.float32)
-    for _ in range(0, n_k, BLOCK_N):
-        x = tl.dot(q, tl.load(kt_at, boundary_check=(1,), padding_option="zero"), input_precision="ieee") * scale + bias
+    for first in range(0, n_k, BLOCK_N):
+        keys = first + tl.arange(0, BLOCK_N)
+        kt = tl.load(k_ptr + deep[:, None] + keys * D, mask=keys < n_k, other=0.0)
+        x = tl.dot(q, kt, input_precision="ieee") * scale + bias
         e = tl.exp(-tl.abs(x))
         p = tl.where(x < 0, e, 1.0) / (1.0 + e)
-        total = tl.dot(p, tl.load(v_at, boundary_check=(0,), padding_option="zero"), total, input_precision="ieee")
-        kt_at, v_at = tl.advance(kt_at, (0, BLOCK_N)), tl.advance(v_at, (BLOCK_N, 0))
-    o_at = tl.make_block_ptr(o_ptr, (n_q, DV), (DV, 1), (first, 0), (BLOCK_M, DV), (1, 0))
-    tl.store(o_at, total, boundary_check=(0,))
+        v = tl.load(v_ptr + keys[:, None] * DV + wide, mask=keys[:, None] < n_k, other=0.0)
+        total = tl.dot(p, v, total, input_precision="ieee")
+    tl.store(o_ptr + rows[:, None] * DV + wide, total, mask=rows[:, None] < n_q)
 
 
 @triton.jit
