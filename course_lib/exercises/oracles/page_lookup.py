@@ -73,6 +73,7 @@ def _look(table, lengths, page, sequence, token, bug):
     slot, row = token // page, token % page
     if bug == "swapped":
         slot, row = row, slot
+    slot, row = {"slot for row": (slot, slot), "row for slot": (row, row)}.get(bug, (slot, row))
     size = 16 if bug == "16" else page
     slot, row = (token // 16, token % 16) if bug == "16" else (slot, row)
     last = slot if "unguarded" in bug else slot.clamp(max=table.shape[1] - 1)
@@ -102,6 +103,8 @@ WRONG = variants(
     {
         "if token // page is taken for the page of the pool: it is the slot of the table": "no table",
         "if slot and row are swapped: // gives the slot, % the row": "swapped",
+        "if token // page is taken for the row, too: the row in the page is token % page": "slot for row",
+        "if token % page is taken for the slot, too: the slot is token // page": "row for slot",
         "if the page's number is not multiplied by the page's size": "page not times its size",
         "if pages always have 16 tokens": "16",
         "if all sequences read the first one's table": "first sequence",

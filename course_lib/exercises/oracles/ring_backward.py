@@ -41,8 +41,10 @@ def _backward(rank, ranks, q, k, v, o, L, do, bug):
         if bug == "posts first":
             coming = yield ("post", k, v, dk, dv)
         s = q @ k.float().mT / (1 if bug == "scores" else root)
+        s = s.bfloat16().float() if bug == "S in bf16" else s
         local = s.logsumexp(-1) if bug == "local L" else L
         p = (s - local[..., None]).exp()
+        p = p.bfloat16().float() if bug == "P in bf16" else p
         dp = do @ v.float().mT
         taken = {"no D": 0, "block D": (p * dp).sum(-1, keepdim=True)}.get(bug, D)
         ds = dp - taken if bug == "no P" else p * (taken - dp if bug == "sign" else dp - taken)
@@ -51,7 +53,7 @@ def _backward(rank, ranks, q, k, v, o, L, do, bug):
         if bug == "replaced":
             dk, dv = torch.zeros_like(dk), torch.zeros_like(dv)
         dk = (dk.float() + ds.mT @ q / (1 if bug == "scale" else root)).to(kept)
-        dv = (dv.float() + (ds if bug == "ds for p" else p).mT @ do).to(kept)
+        dv = (dv.float() + (p if bug == "not transposed" else ds.mT if bug == "ds for p" else p.mT) @ do).to(kept)
         if bug == "short" and step == ranks - 1:
             break
         if bug == "stay":
@@ -64,9 +66,11 @@ def _backward(rank, ranks, q, k, v, o, L, do, bug):
         if bug not in ("no wait", "waits last"):
             yield ("wait",)
         k, v, dk, dv = coming
+        if bug == "exchanged":
+            dk, dv = dv, dk
     for _ in range(ranks if bug == "waits last" else 0):
         yield ("wait",)
-    return dq, dk.float(), dv.float()
+    return dq.bfloat16() if bug == "dQ in bf16" else dq, dk.float(), dv.float()
 
 
 def _added_to_what_came(rank, ranks, q, k, v, o, L, do):
@@ -102,6 +106,11 @@ WRONG = variants(
         "if dK and dV are posted before this rank has added its part: with sums that travel the post comes last": "posts first",
         "if D is summed over the keys that are there: they are a part of the row, and rowsum(dO ∘ O) is all of it": "block D",
         "if the scores are not divided by √d": "scores",
+        "if P is not transposed in dV: with as many keys as queries the shapes fit all the same": "not transposed",
+        "if dK and dV change places on their way": "exchanged",
+        "if the scores are rounded to bf16: they are taken in fp32": "S in bf16",
+        "if P is rounded to bf16: all is computed in fp32": "P in bf16",
+        "if dQ comes back in bf16: it is asked for in fp32": "dQ in bf16",
         "if dQ is not divided by √d": "scale of dq",
         "if dS lacks the factor P": "no P",
         "if dS has the other sign": "sign",

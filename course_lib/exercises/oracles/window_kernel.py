@@ -83,6 +83,8 @@ def _band(
     end = tl.minimum(first + BLOCK_M, n)
     if BUG == "to n":
         end = n
+    elif BUG == "whole blocks":
+        end = end // BLOCK_N * BLOCK_N
     elif BUG == "to the first":
         end = first + 1
     for start in range(begin, end, BLOCK_N):
@@ -147,6 +149,7 @@ WRONG = variants(
         "if the loop ends with the block of the program's first query": "to the first",
         "if the loop begins with the block of key first − window, which nobody sees: the first query sees first − window + 1": "one early",
         "if the loop begins at key 0, or a block too early: right, but blocks are loaded that no query sees any more": "from 0",
+        "if the last block of keys is left out where it is not full": "whole blocks",
         "if the loop goes on behind the program's last query: right, but blocks are loaded that no query sees yet": "to n",
         "if m starts at a number such as 0 instead of −∞: where all scores lie far below, the row is 0/0": "m from 0",
         "if all rows have one maximum: in a row whose scores lie far below it all weights vanish": "one for all rows",
