@@ -1,5 +1,6 @@
 """A class's notebooks, graded; and the copy for students."""
 
+import contextlib
 import csv
 import importlib
 import inspect
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -45,6 +47,26 @@ KINDS = {
 }
 # Gradings one after another: at once they can give work the same account, and then count each other's processes.
 alone = pytest.mark.xdist_group("attacks")
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[client.Sandbox]:
+    with client.Sandbox() as started:
+        yield started
+
+
+@pytest.fixture
+def one_server(box, monkeypatch) -> None:
+    """For tests in which nothing is asked of the sandbox's start: they share one."""
+
+    @contextlib.contextmanager
+    def shared(*_: object) -> Iterator[client.Sandbox]:
+        box.stopped.clear()
+        yield box
+
+    monkeypatch.setattr(grading, "Sandbox", shared)
+
+
 EXPECTED = {"right": "passed", "with helpers": "passed", "empty": "not attempted"}
 
 
@@ -95,7 +117,7 @@ def test_of_a_class_of_notebooks_none_is_lost(each, tmp_path) -> None:
 
 
 @alone
-def test_a_notebook_that_takes_too_long_keeps_what_it_has(tmp_path) -> None:
+def test_a_notebook_that_takes_too_long_keeps_what_it_has(tmp_path, one_server) -> None:
     (tmp_path / "one.ipynb").write_text(notebook(KINDS["endless"]))
     found = grading.grade(tmp_path, seconds=2.0).grades
     assert [g.exercise for g in found] == [e.name for e in exercises().values() if e.lecture == "02"]
@@ -248,7 +270,7 @@ def test_the_students_copy_says_the_same(each, copy, tmp_path, monkeypatch, caps
 
 
 @alone
-def test_grading_in_the_students_copy_says_that_a_table_of_the_known_cases_passes(copy, tmp_path) -> None:
+def test_grading_in_the_students_copy_says_that_a_table_of_the_known_cases_passes(copy, tmp_path, one_server) -> None:
     known = material.material(exercises()["phase_of"])
     table = {case.args: right for case, right in zip(known.cases, known.expected)}
     answer = nbformat.v4.new_code_cell(f"def phase_of(n, buffers):\n    return {table!r}[n, buffers]")
@@ -278,7 +300,7 @@ CLASSES = {
 
 @alone
 @pytest.mark.parametrize("status", CLASSES)
-def test_a_class_of_the_notebook_is_judged_alike_by_both(status, tmp_path) -> None:
+def test_a_class_of_the_notebook_is_judged_alike_by_both(status, tmp_path, one_server) -> None:
     page = f"import math\nimport torch\n{CLASSES[status]}{HEAD}{RIGHT.replace('return new, ', 'return Pair(new, ')})"
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(x) for x in (page, "check(online_update)")])
     (tmp_path / "02.ipynb").write_text(nbformat.writes(made))
@@ -290,7 +312,8 @@ def test_a_class_of_the_notebook_is_judged_alike_by_both(status, tmp_path) -> No
     assert status == "passed" or ("a Pair came back" in found.words and "a Pair came back" in repr(here))
 
 
-def test_a_thousand_notebooks_of_one_student_cost_the_others_little(tmp_path, monkeypatch) -> None:
+@alone
+def test_a_thousand_notebooks_of_one_student_cost_the_others_little(tmp_path, monkeypatch, one_server) -> None:
     monkeypatch.setattr(grading, "TIMES", 0)
     for name in ("many/1", "many/2", "many/3", "other/1"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -303,7 +326,8 @@ def test_a_thousand_notebooks_of_one_student_cost_the_others_little(tmp_path, mo
     assert "this student's notebooks have taken more than 0 seconds" in rows[1].words
 
 
-def test_who_says_that_the_sandbox_is_gone_is_not_graded_again(tmp_path, monkeypatch) -> None:
+@alone
+def test_who_says_that_the_sandbox_is_gone_is_not_graded_again(tmp_path, monkeypatch, one_server) -> None:
     words = "raise RuntimeError('the sandbox that it ran in is gone')"
     (tmp_path / "02.ipynb").write_text(notebook(words))
     graded, once = [], grading._Notebooks.grades
