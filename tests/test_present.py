@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
-from browsing import OPEN, SHOWN, errors_shown, free_port, open_lecture, run_all_cells, served
+from browsing import SHOWN, errors_shown, free_port, open_lecture, run_all_cells, served
 
 from course_lib.publish import notebooks, present, slides
 
