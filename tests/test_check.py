@@ -74,6 +74,13 @@ def test_a_second_mistake_does_not_hide_the_first() -> None:
     assert "the old ℓ is not rescaled" in report.diagnosis
 
 
+def test_of_two_bugs_that_both_show_the_one_that_says_more_is_named() -> None:
+    """Half the smallest number goes up, too, as if nothing became 0; floor(y + 0.5) is off at 52 bits besides."""
+    source = "def nearest_number(x, mantissa, lowest):\n    step = math.ldexp(1.0, max(math.frexp(x)[1] - 1, lowest) - mantissa)\n"
+    report = check(defined(f"{source}    return math.floor(x / step + 0.5) * step", "nearest_number"))
+    assert "ties always go up" in report.diagnosis
+
+
 NO_NAME = {  # each fails with other words or other numbers than the bug whose name it might be given
     "crossover": "def crossover(old, new):\n    return None if new[0] > 10**7 else 1",
     "nearest_number": "def nearest_number(x, mantissa, lowest):\n    return x if mantissa == 52 else x + 1.0",
@@ -159,6 +166,7 @@ def test_other_arguments_are_refused_before_anything_runs() -> None:
         (torch.ones(2, 3), torch.ones(3, 2), "shape [2, 3] came back, right is [3, 2]"),
         (torch.tensor([1.0, math.nan]), torch.tensor([1.0, 2.0]), "1 of 2 numbers are off; at [1] nan came back"),
         ([1.0], torch.ones(1), "a list came back; return a tensor"),
+        ([1, 2], (1, 2, 3), "a list of 2 came back, right is one of 3"),
         ({"K": 1}, {"K": 2}, "K: 1 came back"),
         (torch.full((2,), 1e-9), torch.zeros(2), "2 of 2 numbers are off"),
     ],

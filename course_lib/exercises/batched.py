@@ -65,8 +65,9 @@ class Watched:
         def launch(*args: Any, **kwargs: Any) -> None:
             options: dict[str, Any] = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
             named = inspect.signature(self._kernel.fn).bind(*args, **kwargs).arguments
-            self.launches.append((grid, {name: self._told(x) for name, x in named.items()}, options))
-            self._kernel[grid](*args, **kwargs)
+            asked = grid(dict(named)) if callable(grid) else grid
+            self.launches.append((asked, {name: self._told(x) for name, x in named.items()}, options))
+            self._kernel[asked](*args, **kwargs)
 
         return launch
 
@@ -82,7 +83,9 @@ class Launch:
     """One of the launches that were noted, as it is judged: with ``given`` as the case has them."""
 
     def __init__(self, noted: Any, given: Sequence[torch.Tensor]):
-        self.grid, self._named, options = noted
+        grid, self._named, options = noted
+        three = isinstance(grid, tuple | list) and len(grid) == 3 and grid[2] == 1
+        self.grid = grid[:2] if three else grid
         self._given = given
         self.stages = options.get("num_stages")
         self.tiles = tuple(self._named.get(name) for name in ("D", "BLOCK_M", "BLOCK_N"))

@@ -160,7 +160,7 @@ def wrong_whole_rows_of_scores(
 @triton.jit
 def _upwards(
     q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    EARLY: tl.constexpr, ONE: tl.constexpr,
+    EARLY: tl.constexpr, ONE: tl.constexpr, CUT: tl.constexpr,
 ):  # fmt: skip
     first = tl.program_id(0) * BLOCK_M
     i = first + tl.arange(0, BLOCK_M)
@@ -168,7 +168,7 @@ def _upwards(
     m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l = tl.zeros((BLOCK_M,), tl.float32)
     o = tl.zeros((BLOCK_M, D), tl.float32)
-    begin = tl.maximum(first - window + (0 if EARLY else 1), 0) // BLOCK_N * BLOCK_N
+    begin = tl.maximum(first - window + (0 if EARLY else 1), 0) // CUT * CUT
     for start in range(begin, tl.minimum(first + BLOCK_M, n), BLOCK_N):
         j = start + tl.arange(0, BLOCK_N)
         s = tl.dot(q, tl.trans(_rows(k_ptr, j, n, D)), input_precision="ieee") * scale
@@ -187,7 +187,7 @@ def wrong_begins_one_key_early(
     q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
     """block of key first − window"""
-    _upwards(q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D, BLOCK_M, BLOCK_N, True, False)
+    _upwards(q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D, BLOCK_M, BLOCK_N, True, False, BLOCK_N)
 
 
 @triton.jit
@@ -195,4 +195,11 @@ def wrong_one_maximum_for_all_rows(
     q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
     """all rows have one maximum"""
-    _upwards(q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D, BLOCK_M, BLOCK_N, False, True)
+    _upwards(q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D, BLOCK_M, BLOCK_N, False, True, BLOCK_N)
+
+
+@triton.jit
+def wrong_begins_at_a_multiple_of_the_block_of_queries(
+    q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    _upwards(q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D, BLOCK_M, BLOCK_N, False, False, BLOCK_M)

@@ -30,6 +30,13 @@ def wrong_floats(token, ranks, length):
     return min(piece, 2 * ranks - 1 - piece), int(token % size)
 
 
+def wrong_share_of_the_length(token, ranks, length):
+    """computed with floats"""
+    piece = int(2 * token / length * ranks)
+    place = token - piece * (length // (2 * ranks))
+    return (piece, place) if piece < ranks else (2 * ranks - 1 - piece, place + length // (2 * ranks))
+
+
 def right_by_tensors(token, ranks, length):
     size = length // (2 * ranks)
     piece = torch.tensor(token) // size

@@ -7,24 +7,102 @@ import torch
 
 from course_lib.exercises.base import Exercise
 from course_lib.exercises.checker.differences import differs
+from course_lib.exercises.checker.families import family
 from course_lib.exercises.checker.material import Material, gist
 from course_lib.exercises.processes.forked_process import Failure, Outcome
 
 ENOUGH = 2  # cases in which a bug shows, and shows alike, before a second mistake may stand beside it
+ENOUGH_WHOLE = 4  # the same of whole numbers and words, which may be the same by chance
 
 
 def diagnose(exercise: Exercise, material: Material, found: Sequence[Outcome]) -> str:
     """The diagnosis of the known-wrong answer that gives the same results, case by case; '' if none does, or more than one.
 
-    Where none does, of the only one whose wrong numbers are all found, in two cases or more: where it is right there may be a second
-    mistake. Whole numbers and words are too few to tell bugs apart in this way, and so are exceptions.
+    Where none does, of the one whose wrong numbers are all found, in two cases or more: where it is right there may be a second
+    mistake. Of several it is the one that is wrong wherever the others are. Whole numbers, words and exceptions are too few to tell
+    bugs apart in this way: they have to agree in all cases but those in which one of the two has no numbers. What is left may be of a
+    family.
     """
     theirs = material.wrong()
     for diagnosis, outcomes in theirs.items():
         if len(outcomes) == len(found) and all(_alike(one, other, exercise) for one, other in zip(found, outcomes)):
             return diagnosis
-    shown = [d for d, outcomes in theirs.items() if _shows_all_of(exercise, material, found, outcomes)]
-    return shown[0] if len(shown) == 1 else ""
+    for shows in (_shows_all_of, _differs_in_ruins):
+        shown = [d for d, outcomes in theirs.items() if shows(exercise, material, found, outcomes)]
+        if shown:
+            return _most(exercise, material, {d: theirs[d] for d in shown})
+    return family(exercise, material.expected, found)
+
+
+def _differs_in_ruins(
+    exercise: Exercise, material: Material, found: Sequence[Outcome], outcomes: Sequence[Outcome]
+) -> bool:
+    """Whether both are wrong by the same numbers in the same cases, but for cases and places in which one of them has no numbers.
+
+    One and the same bug may end in NaN, in infinity, in 0 or in an exception, as the code around it has it.
+    """
+    if len(found) != len(outcomes):
+        return False
+    telling = plain = 0
+    for mine, theirs, right in zip(found, outcomes, material.expected):
+        if isinstance(mine.result, Failure) or isinstance(theirs.result, Failure):
+            continue
+        if not _is_wrong(mine, right, exercise) and not _is_wrong(theirs, right, exercise):
+            continue
+        if _alike(mine, theirs, exercise):
+            telling, plain = telling + _has_numbers(theirs.result), plain + 1
+        else:
+            same = _same_wrong_numbers(mine.result, theirs.result, right, exercise.tolerance)
+            if same < 0:
+                return False
+            telling += same > 0
+    return telling >= ENOUGH or plain >= ENOUGH_WHOLE
+
+
+def _is_wrong(outcome: Outcome, right: Any, exercise: Exercise) -> bool:
+    return isinstance(outcome.result, Failure) or bool(differs(outcome.result, right, exercise.tolerance))
+
+
+def _same_wrong_numbers(one: Any, other: Any, right: Any, tolerance: float) -> int:
+    """How many wrong numbers two results share; −1 where they differ otherwise than in what is no finite number in one of them."""
+    parts = [_tensors(x) for x in (one, other, right)]
+    if not all(parts) or len({tuple(x.shape for x in part) for part in parts}) != 1:
+        return -1
+    shared = 0
+    for a, b, r in zip(*parts):
+        finite = r[r.isfinite()].abs()
+        allowed = tolerance * max(float(finite.max()) if finite.numel() else 1.0, 1e-30)
+        near, wrong = ~_far(a, b, allowed), _far(b, r, allowed)
+        if not (near | ~a.isfinite() | ~b.isfinite()).all():
+            return -1
+        shared += int((near & wrong & b.isfinite()).sum())
+    return shared
+
+
+def _far(a: torch.Tensor, b: torch.Tensor, allowed: float) -> torch.Tensor:
+    return ~torch.isclose(a, b, rtol=0, atol=allowed, equal_nan=True)
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    """The floating-point numbers of a result, part by part; none where there is something else."""
+    if isinstance(result, float):
+        return [torch.tensor(result, dtype=torch.float64)]
+    if isinstance(result, torch.Tensor):
+        return [result.double()] if result.is_floating_point() else []
+    if isinstance(result, tuple | list):
+        parts = [_tensors(x) for x in result if not isinstance(x, str | int)]
+        return [x for part in parts for x in part] if all(parts) else []
+    return []
+
+
+def _most(exercise: Exercise, material: Material, shown: dict[str, list[Outcome]]) -> str:
+    """The bug that is wrong wherever the others are, and in further cases; '' where there is no such one."""
+    cases = {
+        d: {i for i, (x, right) in enumerate(zip(outcomes, material.expected)) if _is_wrong(x, right, exercise)}
+        for d, outcomes in shown.items()
+    }
+    most = max(cases, key=lambda d: len(cases[d]))
+    return most if all(d == most or found < cases[most] for d, found in cases.items()) else ""
 
 
 def _shows_all_of(

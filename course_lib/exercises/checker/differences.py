@@ -47,6 +47,8 @@ def _differs(found: Any, right: Any, tolerance: float, parts: Sequence[str] = ()
 
 def _parts_differ(found: Any, right: Sequence[Any], tolerance: float, parts: Sequence[str]) -> str:
     if not isinstance(found, tuple | list) or len(found) != len(right):
+        if isinstance(found, list):
+            return f"a list of {len(found)} came back, right is one of {len(right)}"
         what = f"a tuple of {len(found)}" if isinstance(found, tuple) else _kind(found)
         return f"{what} came back; return a tuple of {len(right)}: {', '.join(parts) or 'see above'}"
     for i, (one, other) in enumerate(zip(found, right)):

@@ -50,6 +50,8 @@ def _sink(O, L, sink, bug):
     s = sink[None, :] if bug == "by query" and len(sink) == L.shape[1] else sink[:, None]
     if bug == "one for all":
         s = sink.max()
+    if bug == "the first for all":
+        s = sink[:1, None]
     if bug == "ratio":
         new = L + torch.log(1 + torch.exp(s - L))
     elif bug in ("overflow", "overflow of both"):
@@ -70,7 +72,8 @@ def _sink(O, L, sink, bug):
     O_new = O if bug == "O kept" else O * share[:, :, None]
     if bug == "a value":
         O_new = O_new + (1 - share)[:, :, None]
-    return O_new, L if bug == "L kept" else new
+    alone = {"L kept": L, "added to L alone": L + s, "base 2": torch.logaddexp2(L, s * torch.ones_like(L))}
+    return O_new, alone.get(bug, new)
 
 
 WRONG = variants(
@@ -80,6 +83,9 @@ WRONG = variants(
         "if O stays as it was: the sink takes a part of every row's weight": "O kept",
         "if the sinks are laid along the queries: each belongs to a head, for all its queries": "by query",
         "if one sink serves all heads: each head has its own": "one for all",
+        "if the first head's sink serves all heads: each head has its own": "the first for all",
+        "if L grows by the sink: e^sink is added to e^L": "added to L alone",
+        "if L is taken for a logarithm of base 2, as by logaddexp2: it is a natural one": "base 2",
         "if e^L and e^sink are computed as they are: both may overflow, or vanish": "overflow",
         "if O's share is a quotient of e^L and e^L + e^sink as they are: both may overflow, or vanish": "overflow of both",
         "if e^(sink − L) is computed as it is: with a sink far above L it overflows": "ratio",

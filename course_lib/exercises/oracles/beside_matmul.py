@@ -84,11 +84,11 @@ def _beside(loop, bug):
         beside = both = total = 0
         for line in loop:
             if any(kind in line for kind in kinds):
-                begun = not line.endswith("gsb0")
-                groups += not begun
+                begun = not line.endswith("gsb0") and bug != "each line"
+                groups += not begun and bug != "over at its end"
                 begun = begun and bug != "ended groups"
             elif "DEPBAR" in line and bug != "no wait":
-                left = 0 if bug == "wait for all" else int(line[-1])
+                left = 0 if bug == "wait for all" else int(line[-1]) + (bug == "leaves one more")
                 groups = {"wait for n": max(0, groups - left), "wait sets": left}.get(bug, min(groups, left))
                 begun = begun and bug != "ends the open one"
             elif "MUFU" in line and ("EX2" in line or bug == "all MUFU"):
@@ -96,8 +96,8 @@ def _beside(loop, bug):
                     continue
                 total += 1
                 under_way = groups + (begun and bug != "without the open one")
-                beside += under_way > 0 or begun
-                both += under_way > 1 and bug != "one flag"
+                beside += under_way == 1 if bug == "one alone" else under_way > 0 or begun
+                both += under_way == 1 if bug == "exactly one" else under_way > 1 and bug != "one flag"
     return beside, both, total - beside if bug == "the rest" else total
 
 
@@ -116,6 +116,11 @@ WRONG = variants(
         "if a wait for at most n starts groups where fewer are under way": "wait sets",
         "if a wait ends a matmul that has not had its last line: it makes sure of ended groups only": "ends the open one",
         "if a matmul without its last line does not count as a second one": "without the open one",
+        "if each line is taken for a matmul: its lines up to gsb0 are one": "each line",
+        "if the second number counts where exactly one is under way: it is two or more": "exactly one",
+        "if the first number leaves out where two or more are under way: it counts these, too": "one alone",
+        "if a wait leaves one group more than it says: 0x0 leaves none": "leaves one more",
+        "if a matmul is over with its last line: it is under way until a wait": "over at its end",
         "if a flag says that something is under way: two matmuls need a count": "one flag",
     },
 )

@@ -55,9 +55,11 @@ def _block_scale(x, block, bug):
     if bug == "tail dropped":
         x = x[: max(block, len(x) // block * block)]
     number = -(-len(x) // block)
-    size = {"rows": 1, "chunk": -(-len(x) // block), "equal": -(-len(x) // number)}.get(bug, block)
+    size = {"rows": 1, "chunk": -(-len(x) // block), "equal": -(-len(x) // number), "single": len(x)}.get(bug, block)
     blocks = x.split(size)
     tops = torch.stack([rows.max() if bug == "no abs" else rows.abs().max() for rows in blocks])
+    if bug == "range":
+        tops = torch.stack([(rows.max() - rows.min()) / 2 for rows in blocks])
     if bug == "one":
         tops = tops.max().expand(len(tops))
     scales = tops / {"128": 128, "not over 127": 1}.get(bug, 127)
@@ -77,6 +79,8 @@ WRONG = variants(
     _block_scale,
     {
         "if all blocks share one scale: the outlier of one block takes the small numbers of all": "one",
+        "if there is one block and one scale: each `block` rows have their own": "single",
+        "if half the range from the smallest to the largest number stands for the largest |x|": "range",
         "if x.chunk(block) makes the blocks: it makes `block` of them; x.split(block) makes blocks of so many rows": "chunk",
         "if the rows are shared out evenly, as x.chunk(number of blocks) does: all blocks but the last have `block` rows": "equal",
         "if quotients are cut off, as by .to(torch.int8), and not rounded": "cut",

@@ -54,7 +54,7 @@ WRONG = variants(
         "if all scores are large and positive: they overflow without a maximum, but a padded 0 is nothing beside them": "above",
         "if the maximum grows by a lot only: a kernel that leaves out small corrections gets by": "growth",
         "if no row falls a little at its last block: a block that lies below the maximum could be left out": "no fall",
-        "if a spike comes late, but never early: the block's own maximum is then the running one": "late spike",
+        "if a spike comes late, but none early, or one too low for an overflow: the block's own maximum then does no harm": "late spike",
         "if all rows lie at the same height: they can share a maximum": "together",
         "if one key of each row has all the weight: mistakes in the other weights do not show": "one weight",
         "if scores overflow: beyond 3e38 fp32 has infinity, and no kernel is right": "overflow",

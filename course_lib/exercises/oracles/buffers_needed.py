@@ -39,21 +39,24 @@ def expected(round_trip_ns: int, gb_per_s: int, tile_bytes: int, rings: int) -> 
 
 
 def _buffers_needed(round_trip_ns, gb_per_s, tile_bytes, rings, bug):
-    buffers = round_trip_ns * gb_per_s / (rings * tile_bytes)
+    total, taken = round_trip_ns * gb_per_s, rings * tile_bytes
+    least = -(-total // taken)
     return {
-        "down": int(buffers),
-        "nearest": round(buffers),
-        "down, one more": int(buffers) + 1,
-        "one more": math.ceil(buffers) + 1,
-        "not shared": math.ceil(buffers * rings),
-        "2^30": math.ceil(buffers * 2**30 / 10**9),
+        "down": total // taken,
+        "nearest": round(total / taken),
+        "down, one more": total // taken + 1,
+        "one more": least + 1,
+        "not shared": -(-total // tile_bytes),
+        "of all": least * rings,
+        "2^30": -(-total * 2**30 // (10**9 * taken)),
         "seconds": math.ceil(gb_per_s * 1e9 * (round_trip_ns * 1e-9) / rings / tile_bytes),
-        "float": math.ceil(buffers),
-        "times rings": math.ceil(buffers * rings**2),
-        "bytes": math.ceil(buffers * tile_bytes),
-        "two at least": max(2, math.ceil(buffers)),
-        "bandwidth rounded": math.ceil(round_trip_ns * (gb_per_s // rings) / tile_bytes),
-        "two tiles": math.ceil(buffers / 2),
+        "float": math.ceil(total / taken),
+        "times rings": -(-total * rings // tile_bytes),
+        "bytes": -(-total // rings),
+        "two at least": max(2, least),
+        "bandwidth rounded": -(-round_trip_ns * (gb_per_s // rings) // tile_bytes),
+        "bytes rounded": -(-(total // rings) // tile_bytes),
+        "two tiles": -(-total // (2 * taken)),
     }[bug]
 
 
@@ -70,6 +73,8 @@ WRONG = variants(
         "if the bytes of a ring are returned: a buffer holds a tile of them": "bytes",
         "if a ring has two buffers at least: where one tile is enough, one buffer is": "two at least",
         "if a ring's bandwidth is rounded down before it is used: round once, at the end": "bandwidth rounded",
+        "if the buffers of one ring are multiplied by the rings: the question is how many each has": "of all",
+        "if a ring's bytes are rounded down before they are cut into tiles: round once, at the end": "bytes rounded",
         "if a buffer holds two tiles": "two tiles",
         "if a float is rounded on the way, 1e-9, say: a whole number of buffers then comes out a little above itself": "seconds",
         "if / makes a float of whole numbers: from 2^53 on it has no room for their last digits; // keeps them all": "float",

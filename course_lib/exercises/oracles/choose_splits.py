@@ -75,7 +75,9 @@ def _first(batch, heads, heads_k, keys, block, seats, bug):
     }
     ways |= bug(batch, heads, heads_k)
     most = max(1, min(ways["most"], ways["blocks"](keys / block)))
-    counts = [s for s in range(1, most + 1 - ways.get("last", 0)) if not ways.get("doubled") or s & (s - 1) == 0]
+    counts = [
+        s for s in range(1, max(2, most + 1 - ways.get("last", 0))) if not ways.get("doubled") or s & (s - 1) == 0
+    ]
     if ways.get("one wave"):
         return next((s for s in counts if ways["programs"] * s >= ways["share"] * seats), most)
     fill = {s: ways["programs"] * s / max(1, ways["waves"](ways["programs"] * s / seats)) / seats for s in counts}
@@ -106,6 +108,9 @@ WRONG = {
             "if the largest s is never tried: range(1, n) ends before n": lambda b, h, k: {"last": 1},
             "if the batch is forgotten": lambda b, h, k: {"programs": k},
             "if a wave may be a part of one: programs / seats is not rounded up": lambda b, h, k: {"waves": float},
+            "if all programs are taken to run in one wave: no more than the seats do": lambda b, h, k: {
+                "waves": lambda x: 1
+            },
             "if waves are rounded down: what is left over takes a wave, too": lambda b, h, k: {"waves": math.floor},
             "if short texts are split into more pieces than they have blocks": lambda b, h, k: {
                 "blocks": lambda x: 128

@@ -63,12 +63,12 @@ def _crossover(old, new, bug):
         return 1 if more + new[1] < old[1] else _crossover(old, new, "limited" if "limited" in bug else "")
     if bug == "no cases":
         return math.isqrt(more // saved) + 1
-    if bug == "ties, equal rungs" and more == saved == 0:
+    if bug in ("ties, equal rungs", "equal rungs") and more == saved == 0:
         return 1
     if bug == "zero, scores" and more < 0 < saved:
         return 0
     if saved < 0 or (saved == 0 and more >= 0):
-        return None
+        return -1 if bug == "minus one" else None
     if saved == 0 or (more < 0 and bug != "no special case"):
         return 0 if bug == "zero" else 1
     root = math.sqrt(abs(more) / saved)
@@ -76,6 +76,7 @@ def _crossover(old, new, bug):
         "ties": max(1, math.ceil(root)), "ties, same scores": max(1, math.ceil(root)), "ties, no less": math.ceil(root),
         "ties, equal rungs": math.isqrt(max(more - 1, 0) // saved) + 1,
         "no root": more // saved + 1, "no special case": math.isqrt(abs(more) // saved) + 1,
+        "nearest": max(1, round(root)), "doubled": 1 << math.isqrt(abs(more) // saved).bit_length(),
         "not one more": math.isqrt(more // saved) if more > 0 else 1, "floats": math.floor(root) + 1,
     }.get(bug, math.isqrt(abs(more) // saved) + 1)  # fmt: skip
     return None if bug == "limited" and found > 100_000 else found
@@ -100,6 +101,10 @@ WRONG = variants(
         "if a new rung with the cheaper call gets no case of its own: it is ahead from N = 1 on": "no special case",
         "if a new rung that is always faster gets 0: the smallest length is 1": "zero",
         "if floats are used: the quotient is rounded to a whole square, and its root is one length off": "floats",
+        "if only the lengths 1, 2, 4, 8, … are tried": "doubled",
+        "if the root is rounded to the nearest whole number: the next one above it is asked": "nearest",
+        "if two equal rungs give 1: equally fast is not faster": "equal rungs",
+        "if −1 stands for never: return None": "minus one",
         "if lengths are tried up to a limit only": "limited",
     },
 )

@@ -49,6 +49,7 @@ def cases() -> Iterable[Case]:
     q[..., 3:] = 0  # few products: large scores are to be sums of few rounding errors
     q[:, :, 0], k[..., 0] = -20, torch.where(k[..., 0].isnan(), math.nan, 20.0)
     yield Case("all scores far below 0", (q, k, v, lengths, table, splits))
+    yield Case("two sequences, one split: fewer splits than slots", paged([20, 7], 1, 1, 16, 16, 1))
 
 
 def drawn(draw: random.Random) -> Iterable[Case]:
@@ -103,7 +104,7 @@ def _split(
     if BUG == "whole pages":
         used = length // PAGE
     each = used // S if BUG == "floor" else tl.cdiv(used, S)
-    begin, end, step = s * each, tl.minimum((s + 1) * each, tl.cdiv(length, PAGE)), 1
+    begin, end, step = s * each, tl.minimum((s + 1) * each, used if BUG == "whole pages" else tl.cdiv(length, PAGE)), 1
     if BUG == "uncut" or BUG == "uncut, masked":
         end = (s + 1) * each
     elif BUG == "every S-th":
@@ -117,7 +118,11 @@ def _split(
     l = tl.zeros([G], tl.float32)
     acc = tl.zeros([G, D], tl.float32)
     for slot in range(begin, end, step):
-        number = slot if BUG == "no table" else tl.load(table_ptr + (0 if BUG == "first table" else b * slots) + slot)
+        number = (
+            slot
+            if BUG == "no table"
+            else tl.load(table_ptr + (0 if BUG == "first table" else b * (S if BUG == "table by S" else slots)) + slot)
+        )
         keys = slot * PAGE + tl.arange(0, PAGE)
         at = ((number * heads_k + h) * PAGE + tl.arange(0, PAGE))[:, None] * D + cols[None, :]
         if BUG == "tokens first":
@@ -194,6 +199,7 @@ WRONG = variants(
         "if a page is laid out by tokens and then heads: it is [heads_k, PAGE, D]": "tokens first",
         "if all sequences read the first one's table": "first table",
         "if all sequences have the first one's length": "first length",
+        "if the table's rows are taken to be S long: sequence b has the slots from b · slots on": "table by S",
         "if the scores are not multiplied by scale": "no scale",
         "if K is not transposed: with square pages the shapes fit all the same": "K as it lies",
         "if all splits store to the same place: split s comes behind s · B · H rows": "one place",

@@ -34,7 +34,7 @@ def expected(s: torch.Tensor, d: int, slope: float) -> tuple[torch.Tensor, float
 
 def _row(s, d, slope, bug):
     """With L built from m, in units of log2 if nothing is wrong, and ℓ."""
-    factor = 1.0 if bug == "no log2 e" else math.log2(math.e)
+    factor = {"no log2 e": 1.0, "no log2 e before": 1.0, "divided": math.log(2)}.get(bug, math.log2(math.e))
     distance = torch.arange(len(s)).flip(0)
     if bug in ("from the first key", "off by one"):
         distance = torch.arange(len(s)) if bug == "from the first key" else distance + 1
@@ -64,6 +64,8 @@ WRONG = variants(
         "if L is m + ln ℓ: the maximum is then still in units of log2": "m + ln",
         "if L is ln ℓ alone: ℓ was measured from the maximum, which has to be added": "no m",
         "if log2 e is missing: 2^x then stands where e^x should": "no log2 e",
+        "if log2 e is missing before the power, and L is brought back from base 2 all the same": "no log2 e before",
+        "if the scores are divided by log2 e: 2^(x · log2 e) is e^x": "divided",
         "if the penalty is not brought to base 2: it takes log2 e, as the scores do": "slope in base e",
         "if the penalty is scaled by 1 / √d, too: it is taken off a score that is scaled already": "slope scaled",
         "if the distance is counted from the first key: the query is at the last one": "from the first key",

@@ -44,7 +44,7 @@ def expected(q: list[float], k: list[list[float]], v: list[list[float]]) -> tupl
 
 
 def _fused_row(q, k, v, bug):
-    d = len(q) ** 2 if bug == "no root" else len(q)
+    d = {"no root": len(q) ** 2, "no scale": 1, "width of V": len(v[0])}.get(bug, len(q))
     if bug == "weights kept":
         scores = [sum(a * b for a, b in zip(q, key)) / math.sqrt(d) for key in k]
         weights = [math.exp(s - max(scores)) for s in scores]
@@ -53,14 +53,19 @@ def _fused_row(q, k, v, bug):
     if bug == "two passes":
         m = max(sum(a * b for a, b in zip(q, key)) / math.sqrt(d) for key in k)
     l, o = 0.0, [0.0] * len(v[0])
-    for key, value in zip(k, v):
+    for j, (key, value) in enumerate(zip(k, v)):
+        if bug == "last key" and j == len(k) - 1:
+            break
         x = sum(a * b for a, b in zip(q, key)) / math.sqrt(d)
-        new = x if bug == "last" else max(m, x)
+        new = {"last": x, "no maximum": 0.0}.get(bug, max(m, x))
+        m = 0.0 if bug == "no maximum" else m
         correction, weight = math.exp((new if bug == "updated first" else m) - new), math.exp(x - new)
+        if bug == "inverse":
+            correction = math.exp(min(new - m, 700.0)) if l else 0.0
         l = l * (1.0 if bug == "sum" else correction) + weight
         o = [y * (1.0 if bug == "output" else correction) + weight * z for y, z in zip(o, value)]
         o, m = [y / l for y in o] if bug == "each time" else o, new
-    return o if bug == "each time" else [y / l for y in o]
+    return o if bug in ("each time", "undivided") else [y / l for y in o]
 
 
 WRONG = variants(
@@ -73,6 +78,12 @@ WRONG = variants(
         "if the maximum starts at some number instead of −∞: where all scores are below it they vanish": "-1e9",
         "if the last score stands in place of the maximum: after a large one the others overflow": "last",
         "if the scale is 1 / d instead of 1 / √d": "no root",
+        "if there is no scale: scores are divided by √d": "no scale",
+        "if d is taken for the width of V: it is that of q and K": "width of V",
+        "without subtracting the maximum: large scores overflow": "no maximum",
+        "if the correction is upside down: it is e^(m − m_new), at most 1": "inverse",
+        "if the last key is left out": "last key",
+        "if the output is not divided by ℓ": "undivided",
         "if the output is divided by ℓ after each key: the next one is then added to an average": "each time",
         "with one pass for the maximum and another for the sums: it reads every key twice": "two passes",
         "if all keys are read before the first value (copied, or all weights first): N rows or weights are then kept": "weights kept",

@@ -40,6 +40,9 @@ def expected(blocks: list[torch.Tensor]) -> tuple[int, float]:
 
 
 def _greedy(blocks, bug):
+    if bug == "kept":
+        x = torch.cat(list(blocks))
+        return int(x.argmax()), float(torch.softmax(x, 0)[x.argmax()])
     share, (m, l, token, before) = 0.0, ({"m from 0": 0.0, "finite m": -1e9}.get(bug, -INF), 0.0, 0, 0)
     for number, x in enumerate(blocks):
         top = float(x.max())
@@ -49,6 +52,7 @@ def _greedy(blocks, bug):
             token = first + int((x == top).nonzero()[-1 if bug == "last of equals" else 0])
         if new > -INF or bug == "no number":
             old = 1.0 if bug in ("not rescaled", "no maximum") else math.exp(m - new)
+            old = 0.0 if bug == "replaced" and top > -INF else old
             l = l * old + float(torch.exp(x - {"no maximum": 0.0, "own": top}.get(bug, new)).sum())
         if top > m:
             share = 1 / float(torch.exp(x - top).sum())
@@ -56,6 +60,8 @@ def _greedy(blocks, bug):
         before += len(x)
     if bug == "no maximum":
         return token, math.exp(min(m, 709.0)) / l if l else math.nan
+    if bug == "score":
+        return token, m
     if bug == "block's share":
         return token, share
     return token, 1 / l if l else math.nan
@@ -70,6 +76,9 @@ WRONG = variants(
         "if the token is that of the last block: it changes only where a block's maximum is above m": "last block",
         "if ℓ is not rescaled when a larger score comes": "not rescaled",
         "if a block's scores are measured from its own maximum instead of m": "own",
+        "if the score comes back in place of its probability": "score",
+        "if each block's sum replaces ℓ instead of adding to it": "replaced",
+        "if the blocks are kept and looked at later: each is gone when the next comes": "kept",
         "if the probability is that within the token's block: ℓ has to hold all scores": "block's share",
         "without subtracting the maximum: large scores overflow": "no maximum",
         "if m starts at 0 instead of −∞: all scores far below 0 then vanish": "m from 0",

@@ -48,13 +48,16 @@ def _rotation(x, sign, bug):
             matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
         return (x * sign) @ matrix / math.sqrt(x.shape[1])
     y, half = x if bug in ("signs after", "no signs") else x * sign, 1
-    for _ in range(x.shape[1].bit_length() - 1 - (bug == "one less")):
+    for _ in range(x.shape[1].bit_length() - 1 - (bug == "one less") if bug != "one stage" else 1):
         pairs = y.unflatten(1, (-1, 2, half))
         a, b = pairs[:, :, 0], pairs[:, :, 1]
         if bug == "overwritten":
             a = (a + b) / math.sqrt(2)
         both = [a * math.sqrt(2) if bug == "overwritten" else a + b, b - a if bug == "b - a" else a - b]
-        y = torch.stack(both, dim=-1 if bug == "side by side" else -2).flatten(1)
+        both[1] = {"new sum": a, "b kept": b}.get(bug, both[1])
+        if bug == "halves":
+            both = [x.flatten(1) for x in both]
+        y = torch.stack(both, dim={"side by side": -1, "halves": 1}.get(bug, -2)).flatten(1)
         y = y / {"no root": 1, "halved": 2, "at the end": 1}.get(bug, math.sqrt(2))
         half *= 1 if bug == "one distance" else 2
     y = y / {"at the end": math.sqrt(2)}.get(bug, 1)
@@ -73,6 +76,10 @@ WRONG = variants(
         "if the difference is taken from the new a: both need the old one": "overwritten",
         "if all stages have the same distance: two such stages undo each other": "one distance",
         "if there is a stage too few: log₂ d of them mix all numbers of a row": "one less",
+        "if there is one stage only: then come numbers two apart, four apart, …": "one stage",
+        "if the difference is taken from the new sum, which makes it a again: both need the old a": "new sum",
+        "if b stays as it is: (a − b)/√2 takes its place": "b kept",
+        "if all sums come first and all differences behind them: they belong in the places of a and b": "halves",
         "if sum and difference are put side by side: they belong in the places of a and b": "side by side",
         "if the difference is b − a: (a − b)/√2 takes the place of b": "b - a",
         "if you multiply with the matrix: right, but with d² multiplications a row instead of d log₂ d additions": "matrix",

@@ -94,7 +94,7 @@ def _how_long(kernel, sizes, dtype, tb_per_s, tflops, bug):
         if s["causal"] and bug != "no mask":
             operations /= 2
             numbers /= 2 if bug == "half the bytes" else 1
-    size = {"always 2": 2, "always 4": 4, "1 for all": 1}.get(bug) or BYTES[dtype]
+    size = {"always 2": 2, "always 4": 4, "1 for all": 1, "fp8 as 2": max(2, BYTES[dtype])}.get(bug) or BYTES[dtype]
     moving, computing = numbers * size / (tb_per_s * 1e6), operations / (tflops * 1e6)
     found = {
         "bytes": moving,
@@ -122,6 +122,7 @@ WRONG = variants(
         "if O is forgotten: it is as large as Q": "no output of attention",
         "if Q and O have as few heads as K and V: they have `heads`": "Q and O shared",
         "with 2 bytes for every number: fp32 has 4, fp8 has 1": "always 2",
+        "with 2 bytes for a number in fp8: it has 1": "fp8 as 2",
         "with 4 bytes for every number: 16-bit formats have 2": "always 4",
         "if numbers are taken for bytes: multiply by the bytes of a number": "1 for all",
         "without the causal half: scores above the diagonal are not computed": "no mask",

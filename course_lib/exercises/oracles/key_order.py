@@ -66,6 +66,7 @@ def _key_order(vt, bug):
         "unchanged": list(range(16)),
         "four apart": [t + 4 * r for t in range(4) for r in range(4)],
         "upper half first": [k ^ 8 for k in ORDER],
+        "eighths": [k ^ 6 if k % 8 in (2, 3, 4, 5) else k for k in range(16)],
         "single": [k for t in range(8) for k in (t, 8 + t)],
     }.get(bug, ORDER)
     found = filled.unflatten(1, (-1, 16))[:, :, order].flatten(1)
@@ -85,6 +86,7 @@ WRONG = variants(
         "if the halves of all N' keys are interleaved: the order holds within each 16": "halves of the row",
         "if only the first 16 keys are reordered": "first group",
         "if single keys of both halves alternate, 0 8 1 9 …: a thread holds pairs, 2t and 2t + 1": "single",
+        "if the order is that of 8 keys, 0 1 4 5 2 3 6 7: it is one of 16, and the second pair is 8 further on": "eighths",
         "if no key moves: thread t holds 8 + 2t and 9 + 2t where 4t + 2 and 4t + 3 are read": "unchanged",
         "if a thread is taken to hold every fourth key: it holds pairs, 2t and 2t + 1, and 8 further on": "four apart",
         "if the keys from 8 on come first: a thread's first two columns are 2t and 2t + 1": "upper half first",

@@ -52,6 +52,12 @@ def _weights(x, block_n, bug):
     sums = [e.sum() for e in exponentials]
     if bug == "one sum":
         sums = [torch.stack(sums).sum()] * len(sums)
+    elif bug == "sum so far":
+        sums = list(torch.stack(sums).cumsum(0))
+    elif bug == "undivided":
+        sums = [torch.ones(())] * len(sums)
+    elif bug == "average":
+        sums = [s * len(sums) for s in sums]
     return torch.cat([e / s for e, s in zip(exponentials, sums)])[: len(x)]
 
 
@@ -60,6 +66,9 @@ WRONG = variants(
     {
         "from one softmax over all keys: that is attention, and Lite is not": "one softmax",
         "if each block has its own maximum, but one sum divides all": "one sum",
+        "if the weights are divided by the number of blocks: Lite adds the averages, and their sum is no average": "average",
+        "if a block is divided by the sum of all blocks so far: Lite divides each by its own": "sum so far",
+        "if a block is not divided by its sum": "undivided",
         "without subtracting the maximum of the block: large scores overflow, scores far below 0 give 0/0": "no maximum",
         "if every block subtracts the maximum of the whole row: a block far below it gives 0/0": "row",
         "if block_n is taken for the number of blocks: x.chunk(n) makes n blocks, x.split(n) makes blocks of n": "number of blocks",

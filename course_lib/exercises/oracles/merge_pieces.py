@@ -51,6 +51,8 @@ def expected(O_p: torch.Tensor, L_p: torch.Tensor, owner: torch.Tensor, n: int) 
 
 
 def _pieces(O_p, L_p, owner, n, bug):
+    if bug == "in order":
+        owner = owner.sort().values
     if bug == "as many rows as seen":
         n = int(owner.max()) + 1
     m = torch.full((n,), -INF).scatter_reduce(0, owner, L_p, "amax")
@@ -65,13 +67,14 @@ def _pieces(O_p, L_p, owner, n, bug):
     weights = power(L_p - shift[owner])
     if bug == "equal":
         weights = (L_p > -INF).float()
-    written = O_p if bug in ("unwritten", "no guard", "as it is") else O_p.masked_fill((L_p == -INF)[:, None], 0)
+    as_written = ("unwritten", "unwritten, rows guarded", "no guard", "as it is")
+    written = O_p if bug in as_written else O_p.masked_fill((L_p == -INF)[:, None], 0)
     if bug == "told by NaN":
         weights = weights.masked_fill(O_p.isnan().any(1), 0)
         written = O_p.masked_fill(O_p.isnan(), 0)
     total, O = torch.zeros(n), torch.zeros(n, O_p.shape[1])
-    if bug == "once":
-        for i in range(len(owner)):
+    if bug in ("once", "once, of those with keys"):
+        for i in range(len(owner)) if bug == "once" else (L_p > -INF).nonzero().flatten().tolist():
             total[owner[i]], O[owner[i]] = weights[i], weights[i] * written[i]
     else:
         total.index_add_(0, owner, weights)
@@ -85,10 +88,13 @@ def _pieces(O_p, L_p, owner, n, bug):
                 else total.masked_fill(total == 0, 1)
             )[:, None]
         )
+    if bug == "unwritten, rows guarded":
+        O = O.masked_fill((total == 0)[:, None], 0)
     L = shift + (torch.log(total) if bug in ("base e", "ln") else torch.log2(total))
     if bug == "equal":
         L = shift + torch.log2(torch.zeros(n).index_add(0, owner, torch.exp2(L_p - shift[owner])))
-    L = {"L is m": m, "L without m": torch.log2(total)}.get(bug, L)
+    added = torch.zeros(n).index_add(0, owner, L_p.masked_fill(L_p == -INF, 0)).masked_fill(m == -INF, -INF)
+    L = {"L added": added, "L is m": m, "L without m": torch.log2(total)}.get(bug, L)
     return O, L * math.log(2) if bug == "L in base e" else L
 
 
@@ -114,6 +120,10 @@ WRONG = variants(
         "if one maximum serves all rows: in a row far below it all weights vanish, and 0/0 is NaN": "one maximum, no guard",
         "if all pieces of a row count alike: each counts by its weight": "equal",
         "if of several pieces of a row one replaces the other, as with x[owner] += y": "once",
+        "if the pieces are taken to come in the order of their rows: owner says whose each is": "in order",
+        "if the L_p of a row are added: it is their 2^L that add up": "L added",
+        "if of several pieces with keys the last one counts alone": "once, of those with keys",
+        "if a piece without a key takes part with the weight 0: what stands in its average may be NaN": "unwritten, rows guarded",
         "if O is not divided by the sum of the weights": "undivided",
         "without subtracting a maximum: 2^L overflows": "no maximum",
         "if 2^L is the weight as it is: it overflows, and nothing looks for −∞: 0 · NaN and 0/0 are NaN": "as it is",

@@ -73,7 +73,7 @@ def _merge(m_a, l_a, o_a, m_b, l_b, o_b, bug):
         for m, other in ((m_a, (m_b, l_b, o_b)), (m_b, (m_a, l_a, o_a))):
             if (m == -math.inf).all():
                 return other
-    m = torch.maximum(m_a, m_b)
+    m = torch.minimum(m_a, m_b) if bug == "smaller" else torch.maximum(m_a, m_b)
     if bug == "one maximum":
         m = m.max().expand(len(m_a))
     shift = m if bug in ("both empty", "all") else m.masked_fill(m == -math.inf, 0)
@@ -82,6 +82,8 @@ def _merge(m_a, l_a, o_a, m_b, l_b, o_b, bug):
     a, b = torch.exp(m_a - shift), torch.exp(m_b - shift)
     if bug == "inverse":
         a, b = torch.exp(shift - m_a), torch.exp(shift - m_b)
+    if bug == "exchanged":
+        a, b = b, a
     if bug == "added":
         a, b = torch.ones(len(m_a)), torch.ones(len(m_b))
     a = torch.ones(len(m_a)) if bug == "only b" else a
@@ -96,6 +98,8 @@ def _merge(m_a, l_a, o_a, m_b, l_b, o_b, bug):
         return m, l, sum(means)
     l = l_a + l_b if bug == "l kept" else l_a * a + l_b * b
     o = o_a + o_b if bug == "o kept" else o_a * a[:, None] + o_b * b[:, None]
+    if bug == "times l":
+        o = o_a * (a * l_a)[:, None] + o_b * (b * l_b)[:, None]
     if bug == "divided":
         o = o / l.masked_fill(l == 0, 1)[:, None]
     return (m.masked_fill(m == -math.inf, 0) if bug == "zero for m" else m), l, o
@@ -110,6 +114,9 @@ WRONG = variants(
         "if l is rescaled and o is not": "o kept",
         "if l and o are added as they are: each is measured from its own maximum": "added",
         "if the factors are upside down: they are e^(m_a − m) and e^(m_b − m), at most 1": "inverse",
+        "if the two factors change places: each set is rescaled from its own maximum": "exchanged",
+        "if the smaller maximum is taken: the factors then overflow": "smaller",
+        "if o is weighted by l, too: it is a sum already, not divided by l": "times l",
         "if l is made of L = m + ln l: where scores are large, L has no digits left for it": "by L",
         "if the result is divided by l: o is asked for undivided": "divided",
         "if a query without any key is forgotten: −∞ − (−∞) is NaN": "both empty",

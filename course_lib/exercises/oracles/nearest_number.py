@@ -67,6 +67,8 @@ def _nearest(x, mantissa, lowest, bug):
     power = math.frexp(x)[1] - 1
     if bug == "log2":
         power = math.floor(math.log2(x))
+    if bug == "log2 to the nearest":
+        power = round(math.log2(x))
     if bug == "double":
         first = math.ldexp(1.0, power - mantissa)
         x = round(x / first) * first
@@ -82,6 +84,8 @@ def _nearest(x, mantissa, lowest, bug):
         step /= 2
     if bug == "flushed" and x < 2.0**lowest:
         return 0.0
+    if bug == "2^lowest apart" and x < 2.0**lowest:
+        return round(x / 2.0**lowest) * 2.0**lowest
     if bug == "scaled up":
         return round(x * 2.0 ** (mantissa - power)) / 2.0 ** (mantissa - power)
     if bug == "float32 result":
@@ -93,6 +97,7 @@ def _nearest(x, mantissa, lowest, bug):
     if bug == "steps":
         return float(round(x / step))
     ways = {"cut": math.floor, "up": math.ceil, "ties up": lambda y: math.floor(y) + (y % 1 >= 0.5)}
+    ways |= {"ties down": lambda y: math.ceil(y - 0.5), "never 0": lambda y: max(1, round(y))}
     return ways.get(bug, round)(x / step) * step
 
 
@@ -111,6 +116,10 @@ WRONG = variants(
         "if the steps are counted and not multiplied by their length": "steps",
         "if ties go to the even number: it is the even multiple of the step that is asked": "even number",
         "if ties always go up: 257 then becomes 258 in bf16": "ties up",
+        "if ties always go down: 259 then becomes 258 in bf16": "ties down",
+        "if nothing becomes 0: below half the smallest number 0 is the nearest": "never 0",
+        "if the numbers below the smallest normal one are taken to be 2^lowest apart": "2^lowest apart",
+        "if the logarithm is rounded to the nearest whole number: it is rounded down": "log2 to the nearest",
         "if the steps go on shrinking below the smallest normal number: the exponent ends there": "endless",
         "if everything below the smallest normal number becomes 0: there are numbers down there, too": "flushed",
         "if a number below the smallest normal one is rounded twice: the first time can make a tie of it": "double",

@@ -44,11 +44,17 @@ def _update(m, l, x, bug):
         factor = math.exp(new - m)
     elif bug == "inverse, first block apart":
         factor = math.exp(new - m) if l else 0.0
-    origin = {"no maximum": 0.0, "old maximum": m, "own maximum": float(x.max())}.get(bug, new)
+    origin = {"no maximum": 0.0, "new from 0": 0.0, "old maximum": m, "own maximum": float(x.max())}.get(bug, new)
     if bug == "by L":
         L = torch.logsumexp(torch.cat([torch.tensor([m + math.log(l) if l else -math.inf]), x]).double(), 0)
         return new, float(torch.exp(L - new))
     added = float(torch.exp(x - origin).sum())
+    if bug == "both rescaled":
+        return new, (l + added) * factor
+    if bug == "mean":
+        added /= len(x)
+    if bug == "m kept":
+        return m, l * factor + added
     return new, added if bug == "old sum dropped" else l * factor + added
 
 
@@ -65,6 +71,10 @@ WRONG = variants(
         "if the new scores are measured from their own maximum, and m is the larger one": "own maximum",
         "if the new scores are measured from the old m: exp(x − m) is infinite in the first block": "old maximum",
         "if ℓ is made of L = m + ln ℓ: where scores are large, L has no digits left for it": "by L",
+        "if the new terms are rescaled like the old ℓ: they are measured from the new maximum already": "both rescaled",
+        "if the mean of the new terms is added: it is their sum": "mean",
+        "if the old maximum comes back": "m kept",
+        "if no maximum is subtracted from the new scores: ℓ is measured from the new one": "new from 0",
         "if the old ℓ is dropped: each block is then normalised by its own sum": "old sum dropped",
     },
 )

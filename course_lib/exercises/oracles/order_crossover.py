@@ -58,6 +58,7 @@ def _first(N, d, block_m, e, bug):
     e = ways.get("e", e)
     v2 = 2 * d * e + 2 * ways["up_m"](N / block_m) * d * e + ways["lse"] + ways["o_once"] * d * (4 - e)
     one_pass = d * e + ways["o_ways"] * d * (ways["o_bytes"] or e) + 4 * ways["vectors"]
+    one_pass += 2 * d * e * ways.get("kv each", 0)
     for block_n in ways["tried"](N):
         v1 = ways["up_n"](N / block_n) * one_pass + ways["kv"] * 2 * d * e
         if v1 < v2 or (ways["equal"] and v1 == v2):
@@ -78,6 +79,8 @@ WRONG = variants(
         "if V2's O is counted in fp32: it is written in e bytes": {"o_once": 1},
         "if V1's K and V are forgotten: they are read once": {"kv": 0},
         "if N // block is taken for ⌈N / block⌉ in both": {"up_m": math.floor, "up_n": math.floor},
+        "if V1 reads K and V in each pass: each block of them is read once": {"kv each": 1, "kv": 0},
+        "if the largest such block_n is returned: the smallest is asked": {"tried": lambda N: range(N, 0, -1)},
         "if N is returned where there is none": {"none": lambda N: N},
         "if 0 is returned where there is none": {"none": lambda N: 0},
         "if equal counts pass for fewer": {"equal": True},

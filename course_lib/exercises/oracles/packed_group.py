@@ -75,7 +75,7 @@ def _packed(memory, Q, K, V, O, G, block_m, block_n, bug):
 
     (rows, d), n = Q.data.shape, K.data.shape[0]
     tokens = rows // G
-    for first in range(0, rows, block_m):
+    for first in range(0, rows - block_m + 1 if bug == "whole blocks" else rows, block_m):
         part = slice(first, first + block_m)
         with scope("queries"):
             q = load(Q[part])
@@ -86,13 +86,15 @@ def _packed(memory, Q, K, V, O, G, block_m, block_n, bug):
                 o, l = torch.zeros(q.shape), torch.zeros(len(q))
                 m = torch.full((len(q),), {"m from 0": 0.0, "finite m": -1e9}.get(bug, -math.inf))
             o, l, m = o[: len(q)], l[: len(q)], m[: len(q)]
-            end = {"to n": n, "no mask at all": n, "first row": int(last[0]) + 1}.get(bug, int(last.max()) + 1)
+            end = {"to n": n, "no mask at all": n, "first row": int(last[0]) + 1, "one less": int(last.max())}.get(
+                bug, int(last.max()) + 1
+            )
             for start in range(0, end, block_n):
                 with scope("keys"):
                     k, v = (load(x[start : start + block_n]) for x in (K, V))
                     if bug == "after the scope":
                         memory.free(str(K[start : start + block_n]))
-                    s = q @ k.T / (1 if bug == "no scale" else math.sqrt(d))
+                    s = q @ k.T / {"no scale": 1, "no root": d}.get(bug, math.sqrt(d))
                     if bug not in ("no mask", "no mask at all"):
                         s = s.masked_fill(
                             start + torch.arange(len(k)) > last[:, None] - int(bug == "own key"), -math.inf
@@ -167,6 +169,9 @@ WRONG = {
             "if nothing is masked, and every block walks on to the last key": "no mask at all",
             "if a token does not see its own key: it sees keys up to n − N + t, that one included": "own key",
             "if the scores are not divided by √d": "no scale",
+            "if the scores are divided by d: it is √d": "no root",
+            "if the last rows, fewer than block_m, are left out": "whole blocks",
+            "if the walk ends before the last key that is seen: range(0, n) ends before n": "one less",
             "if a block walks on to the last key: right, but blocks are loaded that none of its rows sees": "to n",
             "if the walk ends with the last key of the block's first row: later tokens see more": "first row",
             "if O is stored inside the loop over the keys: it is written once for each block of keys": "stored inside",

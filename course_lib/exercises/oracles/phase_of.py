@@ -42,10 +42,12 @@ def expected(n: int, buffers: int) -> tuple[int, int, int]:
 
 
 def _phase_of(n, buffers, bug):
+    n += bug == "from 1"
+    buffers = 2 if bug == "two" else buffers
     buffer, r = n % buffers, n // buffers
     if bug == "swapped":
         buffer, r = r, buffer
-    r = n if bug == "tile" else r
+    r = {"tile": n, "parity of the buffer": buffer}.get(bug, r)
     full = r % 2
     pairs = {
         "same": (full, full),
@@ -74,6 +76,9 @@ WRONG = variants(
         "if the consumer waits for the producer's phase: it would read its first tile before that is there": "both late",
         "if the producer waits for r − 1 without mod 2: in the first round that is −1": "before",
         "if the buffer is n & (buffers − 1): that is n mod buffers for powers of two only": "masked",
+        "if tiles are counted from 1: the first one is tile 0": "from 1",
+        "if the ring is taken to have two buffers always": "two",
+        "if the phase is the buffer's parity: it changes with each round": "parity of the buffer",
         "if mod and div are swapped: the buffer is the remainder, the round is the quotient": "swapped",
     },
 )

@@ -34,20 +34,19 @@ def expected(ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> d
 
 
 def _ring(rank, ranks, q, k, v, attend, bug):
+    own = k, v
     for step in range(ranks):
         goes_on = step < ranks - 1 or (bug == "once round" and ranks > 1)
         if bug == "keeps" and step > rank:
             goes_on = False
         coming = (k, v)
         if goes_on:
-            coming = yield ("post", k, v)
+            coming = yield ("post", *(own if bug == "sends its own" else (k, v)))
         if goes_on and bug == "waits first":
             yield ("wait",)
         if step == 0:
             o, L = attend(q, k, v, bug != "no mask")
-        elif bug != "own keys" and (
-            step < rank or (step == rank and bug != "not rank 0") or bug in ("sees all", "always causal")
-        ):
+        elif bug != "own keys" and (step < rank or (step == rank and bug != "not rank 0") or bug == "sees all"):
             part, part_L = attend(q, k, v, bug == "always causal")
             both = L.exp().add(part_L.exp()).log() if bug == "overflow" else torch.logaddexp(L, part_L)
             one, other = (L - both).exp()[..., None], (part_L - both).exp()[..., None]
@@ -88,12 +87,13 @@ def _early(rank, ranks, q, k, v, attend):
 WRONG = variants(
     _ring,
     {
-        "if you wait before you attend: the message travels while nobody computes": "waits first",
+        "if you wait before you attend, or post after it: the message travels while nobody computes": "waits first",
         "if nobody waits: the new keys are NaN, and the messages of a rank that ends are still under way": "never waits",
         "if a rank attends to the keys of later ranks, too: these lie in the future of all its queries": "sees all",
         "if each block is masked as if it were the diagonal one: from step 1 on a rank sees all of a block or nothing": "always causal",
         "if the rank's own block has no mask": "no mask",
         "if a rank passes on no keys that it does not need itself: those behind it wait for them": "keeps",
+        "if a rank sends its own keys each time: those that came last travel on": "sends its own",
         "if the keys go once round, back to their rank: nobody needs them there": "once round",
         "if results are averaged: each counts by the sum of its weights, e^L": "mean",
         "if L stays that of the first block: each merge needs the L of all keys so far": "old L",

@@ -53,7 +53,7 @@ def _row_dot(o, do, p, dp, bug):
     elif bug == "mean":
         D = products.mean(dim=1)
     column = D if bug == "along keys" else D[:, None]
-    ds = {"after": p * dp - column, "no P": dp - column, "sign": p * (column - dp)}
+    ds = {"after": p * dp - column, "no P": dp - column, "sign": p * (column - dp), "plus": p * (dp + column)}
     ds |= {"no D": p * dp, "dS by the block": p * (dp - (p * dp).sum(dim=1, keepdim=True))}
     found = D[:, None] if bug == "a column" else D, ds.get(bug, p * (dp - column))
     return found[::-1] if bug == "dS first" else found
@@ -71,6 +71,7 @@ WRONG = variants(
         "if dS is dP − D: the factor P is missing": "no P",
         "if D is not subtracted: dS = P ∘ (dP − D)": "no D",
         "if D keeps a dimension of length 1: [N] is asked": "a column",
+        "if D is added: dS = P ∘ (dP − D)": "plus",
         "if dS comes first: D is the first of the two": "dS first",
         "if each row of O meets all rows of dO: a row's D needs its own row only": "all pairs",
         "if D is right, and dS subtracts the sum over the block: the keys outside of it are missing": "dS by the block",

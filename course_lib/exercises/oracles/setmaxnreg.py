@@ -45,7 +45,7 @@ def _setmaxnreg(consumers, producer, bug):
         share = start + (start - producer)
     if bug == "its own start":
         share = (consumers * start - producer) // consumers
-    whole = {"share": share, "up": -(-share // 8) * 8}.get(bug, share // 8 * 8)
+    whole = {"share": share, "up": -(-share // 8) * 8, "nearest": (share + 4) // 8 * 8}.get(bug, share // 8 * 8)
     return whole if bug == "limit" else min({"255": 248, "255 itself": 255}.get(bug, 256), whole)
 
 
@@ -56,6 +56,7 @@ WRONG = variants(
         "if the start is not rounded down to a multiple of 8: 512 / 5 leaves 96 for each, not 102": "start",
         "if the share is not rounded down to a multiple of 8: setmaxnreg refuses it": "share",
         "if the share is rounded up to a multiple of 8: the consumers request more than there is and wait forever": "up",
+        "if the share is rounded to the nearest multiple of 8: rounded up, there are not enough": "nearest",
         "without the limit of 256": "limit",
         "if the limit is 255, rounded down to 248: setmaxnreg takes up to 256": "255",
         "if each consumer gets all that the producer gives away: they share it": "gift",

@@ -49,13 +49,25 @@ def _sigmoid(
     dims, wide = tl.arange(0, D), tl.arange(0, WIDTH)
     q = tl.load(q_ptr + rows[:, None] * D + dims[None, :], mask=rows[:, None] < n_q, other=0.0)
     acc = tl.zeros([BLOCK_M, WIDTH], tl.float32)
-    for start in range(0, n_q if BUG == "to n_q" else n_k, BLOCK_M if BUG == "by BLOCK_M" else BLOCK_N):
+    for start in range(
+        0,
+        n_q if BUG == "to n_q" else n_k // BLOCK_N * BLOCK_N if BUG == "whole blocks" else n_k,
+        BLOCK_M if BUG == "by BLOCK_M" else BLOCK_N,
+    ):
         keys = start + tl.arange(0, BLOCK_N)
         inside = keys[:, None] < n_k
         k = tl.load(k_ptr + keys[:, None] * D + dims[None, :], mask=inside, other=0.0)
         v = tl.load(v_ptr + keys[:, None] * (D if BUG == "V by D" else WIDTH) + wide[None, :], mask=inside, other=0.0)
         x = tl.dot(q, tl.trans(k), input_precision="ieee")
-        x = (x + bias) * scale if BUG == "bias scaled" else x * scale if BUG == "no bias" else x * scale + bias
+        x = (
+            (x + bias) * scale
+            if BUG == "bias scaled"
+            else x * scale
+            if BUG == "no bias"
+            else x + bias
+            if BUG == "no scale"
+            else x * scale + bias
+        )
         if BUG == "overflow":
             p = tl.exp(x) / (1 + tl.exp(x))
         elif BUG == "sign":
@@ -91,6 +103,8 @@ WRONG = variants(
         "if the sigmoid has the wrong sign: 1 / (1 + e^x) falls as the score grows": "sign",
         "if the weights are those of Lite, a softmax of the block": "softmax",
         "if the sigmoids of a block are divided by their sum: here weights need not sum to 1": "normalised",
+        "if the scores are not multiplied by scale": "no scale",
+        "if the last block of keys is left out where it is not full": "whole blocks",
         "if the bias is left out": "no bias",
         "if the bias is multiplied by the scale, too: it is added after it": "bias scaled",
         "if each block replaces the sum instead of adding to it": "replaced",

@@ -30,7 +30,7 @@ def expected(x: torch.Tensor, cap: float, dy: torch.Tensor) -> tuple[torch.Tenso
 
 
 def _softcap(x, cap, dy, bug):
-    u = x / cap
+    u = x if bug == "no division" else x / cap
     power = torch.exp(2 * u)
     t = {"overflow": (power - 1) / (power + 1), "cancels": 1 - 2 / (power + 1)}.get(bug, torch.tanh(u))
     slope = {
@@ -39,10 +39,13 @@ def _softcap(x, cap, dy, bug):
         "of y": 1 - (cap * t) ** 2,
         "1 / c stays": (1 - t * t) / cap,
         "plus": 1 + t * t,
+        "slope of y": 1 - torch.tanh(cap * t) ** 2,
         "slope of x": 1 - torch.tanh(x) ** 2,
     }.get(bug, 1 - t * t)
     if bug == "clamp":
         return x.clamp(-cap, cap), dy * (x.abs() < cap)
+    if bug == "clamp of y alone":
+        return x.clamp(-cap, cap), dy * slope
     return t if bug == "tanh alone" else cap * t, slope if bug == "no dy" else dy * slope
 
 
@@ -54,6 +57,9 @@ WRONG = variants(
         "if the chain rule stops half-way: the 1 / c of x / c is missing, and c stays in the slope": "c stays",
         "if the slope is divided by c: the c outside and the 1 / c inside cancel": "1 / c stays",
         "if the slope is 1 + tanh²: it is 1 − tanh²": "plus",
+        "if x is not divided by c: y is c · tanh(x / c)": "no division",
+        "if the slope is 1 − tanh²(y): it is taken at x / c": "slope of y",
+        "if y is cut off at ±c, with the slope of the tanh: a softcap bends y, too": "clamp of y alone",
         "if y is the tanh alone: c stands outside": "tanh alone",
         "if the slope is 1 − tanh without the square: below 0 it is more than 1": "no square",
         "if dx is the slope alone: it has to be multiplied by dy": "no dy",

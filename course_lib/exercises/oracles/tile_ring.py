@@ -37,9 +37,10 @@ def expected(jobs: list[list[int]], buffers: int, consumers: int) -> tuple[str, 
 
 
 def _ring(role, jobs, buffers, bug):
-    n, sums = 0, []
+    n = 0
+    sums: list[int] = []
     for job, tiles in enumerate(jobs):
-        total = 0
+        total = sums[-1] if bug == "runs on" and sums else 0
         n = 0 if bug == "starts again" else n
         for tile in range(tiles):
             b, phase = n % buffers, n // buffers % 2
@@ -70,7 +71,8 @@ def _ring(role, jobs, buffers, bug):
                 yield "arrive", "empty", b
             if bug == "fence last":
                 yield ("fence",)
-        sums.append(total)
+        if tiles or bug != "none for none":
+            sums.append(total)
     return sum(sums) if bug == "one sum" else sums
 
 
@@ -80,7 +82,7 @@ WRONG = variants(
         "if the count of tiles starts again with each job: the barriers' phases go on": "starts again",
         "if the producer never waits for empty, or for a phase that is over: it overwrites what nobody has read": "never waits",
         "if the producer waits for the phase of empty that has the parity of full's: in round 0 nobody has arrived there": "same phase",
-        "if a consumer does not wait for full, or full does not wait for bytes: the copy is still on its way": "reads at once",
+        "if a consumer does not wait for full, or for a past phase, or full not for bytes: the copy is still on its way": "reads at once",
         "if a consumer always waits for phase 0: in round 1 that phase is long complete": "phase 0",
         "if nothing is expected: without its arrival full is never complete": "no expect",
         "if a tile is expected and not copied, or the bytes of two are expected": "no copy",
@@ -97,6 +99,8 @@ WRONG = variants(
         "if a consumer waits for empty: full says that a tile is there": "empty",
         "if the producer waits for full: empty says that a buffer may be overwritten": "full",
         "if there is one fence for each job: each buffer is released by itself, and before that its loads have to be done": "fence per job",
+        "if the sum runs on from job to job: each job has its own": "runs on",
+        "if a job without tiles has no sum: it has 0": "none for none",
         "if all jobs are added up: return a list, one sum for each": "one sum",
     },
 )

@@ -69,7 +69,7 @@ WRONG = variants(
         "if the next QK always comes before PV: two blocks are in use at a time, and two buffers cannot bring a third": "QK first",
         "if a consumer finishes a block before the other begins: nobody multiplies during its softmax": "alone",
         "if both consumers are at the same point: they take their exponentials at the same time": "together",
-        "if all QK come first: there are registers for the scores of two blocks": "all scores",
+        "if a consumer's third QK, or each, comes before its first PV: there are registers for the scores of two blocks": "all scores",
         "if one consumer goes through all blocks before the other begins: buffers wait for both": "one by one",
         "if PV stands before the QK that it needs": "PV before QK",
         "if the last PV are missing": "no end",

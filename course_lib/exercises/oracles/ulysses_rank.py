@@ -42,13 +42,20 @@ def _ulysses(rank, ranks, q, k, v, attend, bug):
         times = q.shape[0] // k.shape[0]
     elif bug == "no repeat":
         times = 1
+    elif bug == "by the ranks":
+        times = 1 if times == 1 else ranks
+    elif bug == "quotient":
+        times = max(1, ranks // k.shape[0])
     repeat = {"tiled": lambda x: x.repeat(times, 1, 1), "first head": lambda x: x[:1].expand(q.shape[0], -1, -1)}.get(
         bug, lambda x: x.repeat_interleave(times, dim=0)
     )
     mine: list[torch.Tensor] = []
-    for x in (q, repeat(k), repeat(v)):
+    for x in (q, repeat(k), repeat(k if bug == "k for v" else v)):
         shares = list(x.chunk(ranks, dim=1 if bug == "cut along tokens" else 0))
+        if bug == "dealt out":
+            shares = [x[r::ranks] for r in range(ranks)]
         got = yield ("exchange", shares[::-1] if bug == "reversed" else shares)
+        got = got[::-1] if bug == "last rank first" else got
         whole = torch.cat(got, dim=0 if bug in ("along the heads", "cut along tokens") else 1)
         if bug == "reshaped":
             whole = torch.cat(got, dim=0).reshape(whole.shape)
@@ -62,6 +69,8 @@ def _ulysses(rank, ranks, q, k, v, attend, bug):
     if bug == "own rows":
         return o.chunk(ranks, dim=1)[rank]
     shares = list(o.chunk(ranks, dim=1))
+    if bug == "back in strides":
+        shares = [o[:, r::ranks] for r in range(ranks)]
     if bug == "gather":
         shares = [o] * ranks
     got = yield ("exchange", shares)
@@ -103,6 +112,12 @@ WRONG = variants(
         "if the second exchange is forgotten: o is still that of all tokens and a few heads": "no way back",
         "if a rank keeps only its rows of its own heads: the other heads' rows are with the other ranks": "own rows",
         "if parts are put together along the heads and reshaped: cat along the tokens": "reshaped",
+        "if heads are dealt out one by one, 0 2 and 1 3: a rank has consecutive ones": "dealt out",
+        "if the parts are put together from the last rank to the first: they come by rank": "last rank first",
+        "if k is exchanged twice, in place of v, too": "k for v",
+        "if a rank gets back every so many tokens: its own are consecutive": "back in strides",
+        "if heads of k and v are repeated as often as there are ranks": "by the ranks",
+        "if heads of k and v are repeated ranks // H_k times: with 3 heads on 2 ranks that is not enough": "quotient",
         "if o comes back along the tokens and is reshaped: cat along the heads": "back reshaped",
         "if parts are put together along the heads: they are other tokens of the same heads": "along the heads",
         "if the first exchange cuts the tokens: it deals out heads": "cut along tokens",

@@ -44,6 +44,7 @@ def cases() -> Iterable[Case]:
         yield Case(f"{name}, {heads} heads of {n:,}, num_stages={stages}{words}", (report,))
     for words, heads, n, programs, times in (
         ("one head of 4,096: fewer blocks than seats", 1, 4096, 1, 4),
+        ("four heads of 4,096, and hardly a byte too many", 4, 4096, 4, 1.1),
         ("200 heads of 128, a program for each block", 200, 128, 400, 3),
         ("200 heads of 128, and half as many bytes more than have to travel", 200, 128, 400, 1.5),
     ):
@@ -95,12 +96,14 @@ def _why(report, bug):
     r: dict[str, Any] = dict(report)
     seats = r["sms"] * (1 if bug == "a program an SM" else r["resident"])
     blocks = math.ceil(r["n"] / r["block"])
-    most = r["heads"] * blocks
+    most = blocks if bug == "blocks of one head" else r["heads"] * blocks
     more = min(seats, most) / min(seats, r["programs"])
     if bug == "no seats":
         more = most / r["programs"]
     elif bug == "all seats":
         more = seats / min(seats, r["programs"])
+    elif bug == "share":
+        more = min(seats, most) / seats
     size = {"fp32": 4, "1 byte": 1}.get(bug, 2)
     heads = 1 if bug == "one head" else r["heads"]
     again = 1 if bug == "once" else blocks
@@ -110,10 +113,12 @@ def _why(report, bug):
         * r["d"]
         * (
             (0 if bug == "K alone" else 2 * (again if bug == "Q each time" else 1)) * r["n"]
-            + (1 if bug == "K alone" else 2) * r["n"] * again
+            + (1 if bug in ("K alone", "no V") else 2) * r["n"] * again
         )
     )
     fewer = r["bytes"] / needed
+    if bug == "either" and min(more, fewer) < 1.2:
+        return "neither", 1.0
     if max(more, fewer) < (2 if bug == "from 2 on" else 1.2) and bug != "never neither":
         return "neither", 1.0
     if bug == "first":
@@ -121,6 +126,8 @@ def _why(report, bug):
     if bug == "bytes first":
         return ("bytes", fewer) if fewer >= 1.2 else ("programs", more)
     change = "programs" if more > fewer else "bytes"
+    if bug == "lower":
+        change, more, fewer = "bytes" if more > fewer else "programs", *2 * (min(more, fewer),)
     return change, more * fewer if bug == "both" else max(more, fewer)
 
 
@@ -138,6 +145,11 @@ WRONG = variants(
         "if seats count beyond the blocks: there are no more programs than blocks": "all seats",
         "if a change is worth it from 2 on: the question says 1.2": "from 2 on",
         "if the bytes of one head are set against those of all": "one head",
+        "if the change with the lower bound is taken: the higher one is asked": "lower",
+        "if the seats that are taken are set against all seats: the gain is over those taken now": "share",
+        "if the blocks of one head are counted: each head has as many": "blocks of one head",
+        "if V is forgotten: it is as large as K": "no V",
+        "if there is nothing to gain as soon as one bound is below 1.2: the higher one decides": "either",
         "if V, Q and O are forgotten, and only K has to travel": "K alone",
         "if the two bounds are multiplied: the question is what one change can gain": "both",
         "if there is always something to gain: for some kernels neither bound reaches 1.2": "never neither",

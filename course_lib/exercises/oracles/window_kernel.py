@@ -27,7 +27,7 @@ def cases() -> Iterable[Case]:
     yield case("ragged, a window of 18", 53, 18)
     yield case("a window longer than the sequence", 21, 100)
     yield case("one token", 1, 3)
-    yield case("blocks of 32 queries and 16 keys, another scale", 40, 20, scale=0.7, BLOCK_M=32)
+    yield case("blocks of 32 queries and 16 keys, another scale", 40, 8, scale=0.7, BLOCK_M=32)
     yield case("blocks of 16 queries and 32 keys, D = 32", 70, 9, d=32, scale=0.2, D=32, BLOCK_N=32)
     q, k, v = matrices(32)
     q[:, 2:], k[:, 2:] = 0, 0  # few products: scores of this size are to be sums of few rounding errors
@@ -129,7 +129,7 @@ WRONG = variants(
     _band,
     {
         "if rows that see no key of a block are forgotten: their m is still −∞, and −∞ − (−∞) is NaN": "no shift",
-        "if padded scores are a large negative number instead of −∞: real scores may lie below it": "finite",
+        "if hidden scores get a number instead of −∞, 0 or −10,000, say: real scores may lie below it": "finite",
         "if the scores are not multiplied by scale": "no scale",
         "if acc is not corrected when the maximum grows": "acc not corrected",
         "if l is not corrected when the maximum grows": "l not corrected",
@@ -146,7 +146,7 @@ WRONG = variants(
         "if the loop begins with the block of the program's own tokens: the window reaches back into earlier ones": "own block",
         "if the loop ends with the block of the program's first query": "to the first",
         "if the loop begins with the block of key first − window, which nobody sees: the first query sees first − window + 1": "one early",
-        "if the loop begins at key 0: right, but blocks are loaded that no query sees any more": "from 0",
+        "if the loop begins at key 0, or a block too early: right, but blocks are loaded that no query sees any more": "from 0",
         "if the loop goes on behind the program's last query: right, but blocks are loaded that no query sees yet": "to n",
         "if m starts at a number such as 0 instead of −∞: where all scores lie far below, the row is 0/0": "m from 0",
         "if all rows have one maximum: in a row whose scores lie far below it all weights vanish": "one for all rows",

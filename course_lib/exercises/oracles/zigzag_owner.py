@@ -3,6 +3,8 @@
 import random
 from collections.abc import Iterable
 
+import torch
+
 from course_lib.exercises.base import Case
 from course_lib.exercises.oracles import variants
 
@@ -18,7 +20,9 @@ def cases() -> Iterable[Case]:
     yield Case("pieces of three", (20, 4, 24))
     yield Case("three ranks", (10, 3, 12))
     yield Case("one rank has all", (5, 1, 8))
+    yield Case("11 ranks: 15 / 22 is no float", (15, 11, 22))
     yield Case("a billion tokens", (987_654_321, 512, 1024 * 1_000_000))
+    yield Case("the last token of a piece of a million", (999_999_999, 512, 1024 * 1_000_000))
 
 
 def drawn(draw: random.Random) -> Iterable[Case]:
@@ -42,6 +46,9 @@ def expected(token: int, ranks: int, length: int) -> tuple[int, int]:
 def _owner(token, ranks, length, bug):
     size = length // (2 * ranks)
     piece, place = divmod(token, size)
+    if bug in ("float", "fp32"):
+        piece = int(token / length * 2 * ranks) if bug == "float" else int(torch.tensor(float(token)) / size)
+        place = token - piece * size
     if bug == "contiguous":
         return divmod(token, 2 * size)
     if bug == "striped":
@@ -56,7 +63,7 @@ def _owner(token, ranks, length, bug):
         return piece, piece
     if bug == "swapped" or (bug == "early swapped" and early):
         return place + size * (not early), rank
-    if bug == "whole":
+    if bug == "whole" or (bug == "whole, early" and early):
         return rank, token
     if bug == "backwards" and not early:
         return rank, 2 * size - 1 - place
@@ -69,6 +76,8 @@ WRONG = variants(
     _owner,
     {
         "if each rank has one piece: that is contiguous order": "contiguous",
+        "if the piece is computed with floats: a quotient may come out just below its whole number; // is exact": "float",
+        "if the piece is computed in fp32, as by torch: it has no room for the digits of a billion": "fp32",
         "if tokens are dealt out one by one: that is striped order": "striped",
         "if the late pieces go to ranks 0 to P − 1 again: they go back, P − 1 to 0": "second half",
         "if the late piece is 2P − r: pieces are counted from 0, so it is 2P − 1 − r": "one off",
@@ -79,6 +88,7 @@ WRONG = variants(
         "if the place is that within the piece: a late piece follows the early one": "pieces",
         "if a late piece is kept backwards: only the ranks go back, tokens keep their order": "backwards",
         "if the late piece comes first: the early one does": "late first",
+        "if the place of an early token is that in the sequence: it is that in the rank's share": "whole, early",
         "if the place is that in the sequence: it is that in the rank's share": "whole",
     },
 )
