@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from course_lib import runtime
 
-os.environ.pop("MAKEFLAGS", None)  # the settings of the `make` that runs the tests are not those of a `make` that they run
+os.environ.pop("MAKEFLAGS", None)  # what the `make` that runs the tests was told is not for those that they run
 gc.disable()  # until all tests are collected: what is imported stays, and to look through it again and again takes a sixth of the time
 settings.register_profile("course", deadline=None)  # a busy machine is slow, not wrong
 settings.load_profile("course")

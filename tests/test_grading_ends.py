@@ -60,8 +60,10 @@ def _heeds_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-# SIGTERM each week: to Python it is what SIGINT is, and the death of make sends it, below.
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.weekly)])
+# SIGTERM each week: to Python it is what SIGINT is, and the death of make sends it, below. SIGKILL, too: test_kills.py sends many.
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, *(pytest.param(how, marks=pytest.mark.weekly) for how in (signal.SIGKILL, signal.SIGTERM))]
+)
 def test_ended_by_a_signal_it_leaves_nothing(how, way, place, class_) -> None:
     environment = os.environ | {"TMPDIR": str(place)}
     (class_ / "grades.csv").write_text("before")
@@ -98,6 +100,7 @@ def test_make_may_be_killed_too(way, place, class_) -> None:
     assert until(lambda: (class_ / "grades.csv").exists(), 20)
 
 
+@pytest.mark.weekly
 def test_a_server_that_dies_costs_nobody_a_grade(way, place, class_) -> None:
     environment = os.environ | {"TMPDIR": str(place)}
     (class_ / "c.ipynb").unlink()
