@@ -97,3 +97,12 @@ def test_a_bug_is_known_wherever_one_of_two_results_has_no_numbers(theirs, mine,
     shaped = [[x if isinstance(x, torch.Tensor | Failure) else torch.tensor([[x]]) for x in y] for y in (theirs, mine)]
     known = Material((), tuple(right), lambda: {"a bug": outcomes(shaped[0])})
     assert diagnose(exercises()["hadamard_rotation"], known, outcomes(shaped[1])) == ("a bug" if same else "")
+
+
+def test_the_same_numbers_with_other_counts_are_another_bug() -> None:
+    right = [(x, 64) for x in RIGHT * 2]
+    theirs = [(x, 128) for x in RIGHT * 2]
+    mine = [(x, 256 if i > 3 else 128) for i, (x, _) in enumerate(theirs)]
+    known = Material((), tuple(right), lambda: {"a bug": outcomes(theirs)})
+    assert diagnose(exercises()["row_dot"], known, outcomes(theirs)) == "a bug"
+    assert diagnose(exercises()["row_dot"], known, outcomes(mine)) == ""

@@ -66,7 +66,7 @@ def _is_wrong(outcome: Outcome, right: Any, exercise: Exercise) -> bool:
 def _same_wrong_numbers(one: Any, other: Any, right: Any, tolerance: float) -> int:
     """How many wrong numbers two results share; −1 where they differ otherwise than in what is no finite number in one of them."""
     parts = [_tensors(x) for x in (one, other, right)]
-    if not all(parts) or len({tuple(x.shape for x in part) for part in parts}) != 1:
+    if _others(one) != _others(other) or not all(parts) or len({tuple(x.shape for x in part) for part in parts}) != 1:
         return -1
     shared = 0
     for a, b, r in zip(*parts):
@@ -138,3 +138,10 @@ def _alike(one: Outcome, other: Outcome, exercise: Exercise) -> bool:
         both = isinstance(one.result, Failure) and isinstance(other.result, Failure)
         return both and one.result.kind == other.result.kind and gist(one.result) == gist(other.result)
     return not differs(one.result, other.result, exercise.tolerance)
+
+
+def _others(result: Any) -> list[Any]:
+    """The words and whole numbers of a result, part by part."""
+    if isinstance(result, tuple | list):
+        return [x for part in result for x in _others(part)]
+    return [result] if isinstance(result, str | int) else []
