@@ -146,13 +146,13 @@ def _moved(wrong: list[Wrong]) -> str:
 
 
 def _cut(wrong: list[Wrong]) -> str:
-    """Rows at the end that are 0 or NaN, behind rows that are right."""
+    """Rows at the end that are 0, behind rows that are right."""
     told = 0
     for a, b, allowed in _pairs(wrong, finite=False):
         if not b.dim():
             return ""
         first = int((~_near(a, b, allowed)).nonzero()[0, 0])
-        if not (a[first:].isnan().all() or (a[first:] == 0).all()):
+        if not (a[first:] == 0).all():
             return ""
         told += first > 0
-    return "if the last part of {it} is left out: it is 0, or as it was before" if told >= ENOUGH else ""
+    return "if the last part of {it} is left out: it is 0" if told >= ENOUGH else ""
