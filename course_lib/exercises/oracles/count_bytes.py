@@ -76,7 +76,7 @@ WRONG = variants(
         "if ragged tiles are counted as full ones, as if they were padded": "padded",
         "if the sum stays in SRAM and C is stored once: this nest stores it at every step": "sum kept",
         "if C is loaded at the first step, too: p = 0 starts from 0": "loaded first",
-        "if C's stores are counted and its loads are not": "stores",
+        "if C's stores are counted and its loads are not, or its loads and one store: all steps store, all but the first load": "stores",
         "if the repetitions of A and B change places: a tile of A is loaded for each block column of C": "swapped",
         "if the number of tiles is rounded down, size // block: a ragged tile is a whole step of the loop": "rounded down",
         "if a size that block divides gets one tile more: size // block + 1 is right for ragged sizes only": "one more",

@@ -47,6 +47,7 @@ def cases() -> Iterable[Case]:
         ("four heads of 4,096, and hardly a byte too many", 4, 4096, 4, 1.1),
         ("200 heads of 128, a program for each block", 200, 128, 400, 3),
         ("200 heads of 128, and half as many bytes more than have to travel", 200, 128, 400, 1.5),
+        ("16 heads of 100, a block and a part of one", 16, 100, 16, 1),
     ):
         sizes = {"heads": heads, "n": n, "d": 64, "block": 64, "programs": programs, "sms": 132, "resident": 4}
         yield Case(words, ({**sizes, "bytes": round(times * _needed(heads, n, 64, 64))},))
@@ -95,7 +96,7 @@ def _needed(heads: int, n: int, d: int, block: int) -> int:
 def _why(report, bug):
     r: dict[str, Any] = dict(report)
     seats = r["sms"] * (1 if bug == "a program an SM" else r["resident"])
-    blocks = math.ceil(r["n"] / r["block"])
+    blocks = r["n"] // r["block"] if bug == "rounded down" else math.ceil(r["n"] / r["block"])
     most = blocks if bug == "blocks of one head" else r["heads"] * blocks
     more = min(seats, most) / min(seats, r["programs"])
     if bug == "no seats":
@@ -139,6 +140,7 @@ WRONG = variants(
         "if empty seats decide as long as there are any: half of them may cost less than the bytes do": "first",
         "if bytes decide as long as they can be saved: with few heads the empty seats cost more": "bytes first",
         "if K and V are counted once: each block of queries reads them again": "once",
+        "if the number of blocks is rounded down: the last tokens are a block, too": "rounded down",
         "if numbers have 4 bytes: these have 2": "fp32",
         "if numbers are taken for bytes: a number in fp16 has 2": "1 byte",
         "if Q and O are counted for each block: each block of queries has its own rows of them": "Q each time",
