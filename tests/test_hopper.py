@@ -1,14 +1,30 @@
 """The ladder of forward kernels: each rung against float64, its launches alike, and what the compiler makes of it."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from rule import definition
 from rule import heads as inputs
 
 from course_lib import runtime
 from course_lib.attention import attention, kernel_choice
 from course_lib.instruments import compiled, measure
-from course_lib.kernels.hopper import RUNGS, THREE_MATMULS, Tiling, forward, launch_specialised
+from course_lib.kernels.hopper import (
+    RUNGS,
+    THREE_MATMULS,
+    Tiling,
+    best,
+    descriptors,
+    forward,
+    heads_at_once,
+    launch_specialised,
+    specialised,
+)
+from course_lib.kernels.hopper.launching import at_once
+from course_lib.model.pipeline import loads
 
 pytestmark = pytest.mark.kernel
 DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
@@ -140,6 +156,59 @@ def test_gradients_after_hoppers_forward(d) -> None:
     for mine, other, exact in zip(ours, usual, right):
         size = max(1.0, float(exact.abs().max()))
         assert measure.max_error(mine, exact) <= 2 * measure.max_error(other, exact) + size * FLOOR[mine.dtype]
+
+
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("n", [512, 1024, 2048, 4096, 8192, 16_384])
+def test_tiles_of_a_causal_mask_are_shared_out_evenly(d, n) -> None:
+    """16,384 tokens of 2,048 numbers on 132 SMs: by the order of tiles alone, the last SM is 2 % and a block behind the mean at most."""
+    heads, rows = 16_384 // n * 2048 // d, 64 * best(d, True, n)[1].consumers
+    together = heads_at_once(heads, torch.empty(n, d, dtype=torch.bfloat16, device="meta"), 1)
+    assert together * 2 * n * d * 2 <= 10e6
+    blocks, tiles = -(-n // rows), []
+    for first in range(0, heads, together):
+        for block in reversed(range(blocks)):
+            tiles += [-(-min(n, (block + 1) * rows) // 128)] * min(together, heads - first)
+    busy = loads(tiles, 132, queue=True)
+    assert len(tiles) == heads * blocks
+    assert max(busy) <= 1.02 * sum(busy) / 132 + 1
+
+
+@given(st.integers(1, 3000), st.integers(0, 5000))
+def test_the_last_heads_are_not_few(heads, most) -> None:
+    together = at_once(heads, most)
+    assert 1 <= together <= max(1, min(heads, most))
+    assert 2 * together > min(heads, most)
+    last = heads % together or together
+    naive = max(1, min(heads, most))
+    assert last / together >= (heads % naive or naive) / naive
+    assert at_once(128, 9) == 8
+
+
+@given(st.integers(1, 500), st.integers(1, 16), st.integers(1, 10**6), st.sampled_from([16, 64, 128]))
+def test_heads_that_share_a_head_of_k_share_the_l2_together(kv_heads, group, n_k, d) -> None:
+    together = heads_at_once(kv_heads * group, torch.empty(n_k, d, dtype=torch.bfloat16, device="meta"), group)
+    assert together % group == 0
+    assert group <= together <= kv_heads * group
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("module", "name", "language"), [(specialised, "tile", "gl"), (descriptors, "_tile", "tl")])
+def test_every_tile_is_computed_once(monkeypatch, module, name, language, causal) -> None:
+    """Of any number of heads, blocks and heads at once; a group of heads after the other, of each the longest rows first."""
+    monkeypatch.setattr(module, language, SimpleNamespace(minimum=min))
+    tile = getattr(module, name).fn  # what the compiler is given, in Python
+    for heads in range(1, 14):
+        for blocks in range(1, 8):
+            for together in range(1, heads + 1):
+                order = [tile(t, blocks, heads, together, causal) for t in range(heads * blocks)]
+                wanted = [
+                    (head, block)
+                    for first in range(0, heads, together)
+                    for block in (reversed(range(blocks)) if causal else range(blocks))
+                    for head in range(first, min(first + together, heads))
+                ]
+                assert order == wanted
 
 
 @pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")

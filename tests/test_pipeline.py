@@ -161,6 +161,12 @@ def test_loads_of_workers(work, workers) -> None:
     assert max(pipeline.loads(work, workers, True)) <= sum(work) / workers + max(work) + 1e-9
     assert pipeline.loads([3, 1, 1, 1], 2, False) == [4, 2]
     assert pipeline.loads([3, 1, 1, 1], 2, True) == [3, 3]
+    # Chosen ahead: the first has the 2 in hand when it begins its 3, so that it ends at 5, where the second is free at 1.
+    assert pipeline.loads([3, 1, 2, 1], 2, True, ahead=True) == [5, 2]
+    assert pipeline.loads([3, 1, 2, 1], 2, True) == [4, 3]
+    busy = pipeline.loads(work, workers, True, ahead=True)
+    assert sum(busy) == pytest.approx(sum(work))
+    assert max(busy) <= sum(work) / workers + 2 * max(work) + 1e-9  # at most one piece waits in hand
 
 
 def test_bad_input() -> None:

@@ -200,22 +200,30 @@ def idle_fraction(spans: list[Span]) -> float:
     return 1 - busy / max(s.end for s in spans)
 
 
-def loads(work: Sequence[float], workers: int, queue: bool) -> list[float]:
+def loads(work: Sequence[float], workers: int, queue: bool, ahead: bool = False) -> list[float]:
     """How long each of ``workers`` is busy with ``work``, in this order: worker w takes pieces w, w + workers, … or, with a
-    queue, whoever is free takes the next. The longest decides when all is done. Raises TypeError or ValueError for what is no
-    duration of at least 0, and for more than MOST_WORKERS workers or pieces."""
+    queue, whoever is free takes the next; ``ahead``: chooses it when it begins the piece before. The longest decides when all is
+    done. Raises TypeError or ValueError for what is no duration of at least 0, for choosing ahead without a queue, and for more
+    than MOST_WORKERS workers or pieces."""
     checks.whole("workers", workers, 1, MOST_WORKERS)
     checks.truth("queue", queue)
+    checks.truth("ahead", ahead)
+    if ahead and not queue:
+        raise ValueError("ahead is True and queue is False: without a queue nobody chooses; pass queue=True")
     checks.several("work", work, least=0, most=MOST_WORKERS)
     for i, length in enumerate(work):
         checks.number(f"piece {i} of work", length, least=0)
     busy = [0.0] * workers
-    free = [(0.0, worker) for worker in range(workers)]
-    for i, length in enumerate(work):
-        if queue:
-            worker = free[0][1]
-            heapq.heapreplace(free, (busy[worker] + length, worker))
-        else:
-            worker = i % workers
-        busy[worker] += length
+    if not queue:
+        for i, piece in enumerate(work):
+            busy[i % workers] += piece
+        return busy
+    left = iter(work)
+    free = [(0.0, worker, next(left, None) if ahead else None) for worker in range(workers)]
+    while free:
+        _, worker, in_hand = heapq.heappop(free)
+        begun = in_hand if ahead else next(left, None)
+        if begun is not None:
+            busy[worker] += begun
+            heapq.heappush(free, (busy[worker], worker, next(left, None) if ahead else None))
     return busy

@@ -8,7 +8,7 @@ import torch
 from course_lib import runtime
 from course_lib.kernels import gl, tl, triton
 from course_lib.kernels.hopper.backward import backward_kernel
-from course_lib.kernels.hopper.launching import _cdiv, call_refusal, descriptor, rows_aligned
+from course_lib.kernels.hopper.launching import _cdiv, at_once, call_refusal, descriptor, rows_aligned
 from course_lib.kernels.launching import launch
 from course_lib.kernels.portable.rows import SHAPES, _rows
 from course_lib.kernels.portable.tiles import strides_in_units
@@ -150,11 +150,11 @@ def launch_matmuls(
     heads, group, (block_d, tiling) = b * h_k, h // h_k, _tiling(d)
     dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (k, v))
     programs = min(_cdiv(n_k, 128) * heads, runtime.multiprocessors(q.device))
-    at_once = max(1, min(heads, int(_L2_BYTES / (n_q * block_d * 8 * group))))
+    together = at_once(heads, int(_L2_BYTES / (n_q * block_d * 8 * group)))
     launch(
         backward_kernel, (programs,), descriptor(q, tiling.block_m, block_d), _numbers(L, tiling.block_m),
         descriptor(do, tiling.block_m, block_d), _numbers(delta, tiling.block_m),
-        *(descriptor(x, 64, block_d) for x in (k, v, dk, dv)), dq_acc, counter, heads, h_k, group, at_once, n_q, n_k, offset,
+        *(descriptor(x, 64, block_d) for x in (k, v, dk, dv)), dq_acc, counter, heads, h_k, group, together, n_q, n_k, offset,
         scale * math.log2(math.e), scale, BLOCK_D=block_d, BLOCK_M=tiling.block_m, BUFFERS=tiling.buffers,
         FOLDED=tiling.folded, GROUPED=group > 1, num_warps=4,
     )  # fmt: skip

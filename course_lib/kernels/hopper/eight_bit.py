@@ -125,9 +125,8 @@ def _consumer(
                 p, m, l, correction = _softmax(
                     s, m, l, rows, j, clear, n_k, offset, q_scale * k_scale, shift, BLOCK_N, CAUSAL, s_layout, o_layout
                 )
-                if (
-                    j > 0
-                ):  # a loop of its own, above which the assembler does not lift the next wait: so P V runs meanwhile
+                # A loop of its own, above which the assembler does not lift the wait for P V: that may run meanwhile.
+                if j > 0:
                     k_ring.wait(step + 2, BLOCK_N, BLOCK_D)
                 o, _ = warpgroup_mma_wait(0, deps=[o_token, before])
                 v_ring.release(step)

@@ -105,8 +105,17 @@ def _cdiv(a: int, b: int) -> int:
 
 
 def heads_at_once(heads: int, k_of_a_head: torch.Tensor, group: int) -> int:
-    """How many heads of q share the L2 while their tiles are computed."""
-    return max(1, min(heads, int(_L2_BYTES / (2 * k_of_a_head.numel() * k_of_a_head.element_size())) * group))
+    """How many heads of q share the L2 while their tiles are computed: whole groups of those that share a head of k."""
+    return at_once(heads // group, int(_L2_BYTES / (2 * k_of_a_head.numel() * k_of_a_head.element_size()))) * group
+
+
+def at_once(heads: int, most: int) -> int:
+    """How many heads to a batch, ``most`` or a few fewer, so that the last batch is as large beside the others as it can be.
+
+    The last batch's tiles are all that is left to share out at the end: those of two heads leave most SMs idle.
+    """
+    most = max(1, min(heads, most))
+    return max(range(max(most // 2 + 1, most - 15), most + 1), key=lambda n: ((heads % n or n) / n, n))
 
 
 # --- the specialised kernel ---

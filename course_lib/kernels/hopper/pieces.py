@@ -70,7 +70,7 @@ def _add(ring, sums_ptr, tiles, ROWS: gl.constexpr, COLS: gl.constexpr):
 
 @gluon.jit
 def ring_kernel(x_desc, sums_ptr, tiles, BUFFERS: gl.constexpr):
-    """Sums of the columns of this program's rows: one partition asks for tiles, another adds them, BUFFERS tiles between them."""
+    """Sums of the columns of this program's rows: one partition issues copies of tiles, another adds them, BUFFERS between them."""
     ROWS: gl.constexpr = x_desc.block_type.shape[2]
     COLS: gl.constexpr = x_desc.block_type.shape[3]
     ring = make_ring(x_desc, BUFFERS, 1)

@@ -42,7 +42,7 @@ _PERSISTENT = _TMA._replace(
     name="persistent", new="as many programs as the SMs hold, tiles from a queue, in an order that keeps K and V in L2",
     persistent=True, programs_per_sm=(3, 2),
 )  # fmt: skip
-_SPECIALISED = Rung("specialised", "one warpgroup copies, the others compute", descriptors=True, specialised=True)
+_SPECIALISED = Rung("specialised", "one warp copies, warpgroups compute", descriptors=True, specialised=True)
 _OVERLAP = _SPECIALISED._replace(name="overlap", new="S of the next block issued before P V of this one", in_flight=2)
 _PING_PONG = _OVERLAP._replace(name="ping-pong", new="warpgroups issue their matmuls in turn", ping_pong=True)
 RUNGS = {
@@ -66,11 +66,11 @@ TILINGS = {64: Tiling(3, 128, 3), 128: Tiling(2, 128, 2)}  # of the last three r
 
 
 def best(d: int, causal: bool, n_k: int) -> tuple[Rung, Tiling]:
-    """The rung and its tiles: the fastest of those measured on an H200 in bf16, N = 512 … 16k, or within 3 % of it."""
+    """The rung and its tiles: the fastest of those measured on an H200 or H100 in bf16, N = 512 … 16k, or within 3 % of it."""
     if d > 64:
         return _SPECIALISED if causal and n_k < 1024 else _OVERLAP, TILINGS[128]
-    if causal and n_k < 4096:  # rows are short: fewer of them in a tile, and no start without a matmul to hide behind
-        return _SPECIALISED, Tiling(2, 128, 4)
+    if causal and n_k < 4096:  # rows are short: fewer of them in a tile
+        return _OVERLAP, Tiling(2, 128, 4)
     return _PING_PONG, TILINGS[64]
 
 

@@ -34,7 +34,6 @@ def producer(
     """
     t, n, step = gl.program_id(0), 0, 0
     while t < blocks * heads:
-        following = gl.num_programs(0) + gl.atomic_add(counter_ptr, 1)  # needed only after this tile's copies
         head, block = tile(t, blocks, heads, at_once, CAUSAL)
         b, h, start, end = head // per_batch, head % per_batch, block * BLOCK_M, n_k
         if CAUSAL:
@@ -52,7 +51,9 @@ def producer(
             else:
                 v_ring.fill(step, v_desc, [b, h // group, j * BLOCK_N, 0])
             step += 1
-        t, n = following, n + 1
+        # Only now: a tile that was chosen long before its turn would wait here while another program has nothing to do.
+        # Relaxed: the counter orders no other access to memory, so none need be waited for.
+        t, n = gl.num_programs(0) + gl.atomic_add(counter_ptr, 1, sem="relaxed"), n + 1
     queue.put(n, (0, 0, 0, -1))  # no more tiles
 
 
