@@ -28,10 +28,10 @@ export IPYTHONDIR := $(KEPT)/ipython
 export MPLCONFIGDIR := $(KEPT)/matplotlib
 endif
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
-# Three workers for two cores: one computes where another waits for a browser, a server or a time limit. Each on one thread: threads that
+# Four workers for two cores: one computes where another waits for a browser, a server or a time limit. Each on one thread: threads that
 # wait for one another on a busy machine made some cells twenty times slower. Compiled modules are kept, whatever the shell says: over a
 # hundred processes import them.
-WORKERS = 3
+WORKERS = 4
 TEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup -q
 NBVAL = --nbval --nbval-current-env --nbval-cell-timeout=300 --nbval-sanitize-with tests/nbval_sanitize.cfg -p no:cacheprovider
 

@@ -14,13 +14,13 @@ import torch
 
 from course_lib.exercises import values
 from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.checker.kept import kept
 from course_lib.exercises.processes.forked_process import LIMIT, Failure, Outcome, outcomes
 from course_lib.exercises.sandbox.answering import run_case
 
 NEAR = 8  # numbers beside a tensor
 FOLDER = Path(__file__).parents[1] / "cases"
 _known: dict[str, "Material"] = {}
-_tried: dict[str, dict[str, Any]] = {}  # what became of known-wrong answers: running them all takes seconds
 
 
 class Material(NamedTuple):
@@ -58,9 +58,11 @@ def _right(exercise: Exercise) -> dict[str, Any]:
 
 
 def _wrong(exercise: Exercise, cases: tuple[Case, ...]) -> dict[str, Any]:
+    return kept(exercise.name, functools.partial(_tried, exercise, cases))
+
+
+def _tried(exercise: Exercise, cases: tuple[Case, ...]) -> dict[str, Any]:
     """All known-wrong answers in one process; each in its own if one ends it, or takes too long."""
-    if exercise.name in _tried:
-        return _tried[exercise.name]
     wrong = exercise.wrong
     calls = [functools.partial(run_case, exercise, f, case.fresh()) for f in wrong.values() for case in cases]
     together = outcomes(_wrong, calls, LIMIT * len(wrong))
@@ -68,9 +70,7 @@ def _wrong(exercise: Exercise, cases: tuple[Case, ...]) -> dict[str, Any]:
     if any(isinstance(x.result, Failure) and x.result.kind != "exception" for x in together[-1:]):
         found = [_outcomes(exercise, function, cases) for function in wrong.values()]
     seen = [[_gist(outcome) for outcome in examined(exercise, cases, each)] for each in found]
-    return _tried.setdefault(
-        exercise.name, {d: values.encode([outcome.as_data() for outcome in each]) for d, each in zip(wrong, seen)}
-    )
+    return {d: values.encode([outcome.as_data() for outcome in each]) for d, each in zip(wrong, seen)}
 
 
 def _read_wrong(data: dict[str, Any]) -> dict[str, list[Outcome]]:
