@@ -34,8 +34,8 @@ pytestmark = [
     pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter"),
     pytest.mark.xdist_group("attacks"),
 ]
-WEEKLY = {  # they take the longest, and ask for what others of ``reading.txt`` ask for, too, or what test_apart.py refuses
-    "searches the disk", "searches packages", "imports from the checkout", "links in place of a ring",
+WEEKLY = {  # they take the longest, and ask for what others of their file ask for, too, or what test_apart.py refuses
+    "searches the disk", "searches packages", "imports from the checkout", "links in place of a ring", "whoever judges a step is patched",
 }  # fmt: skip
 SECTIONS = re.compile(r"^#### (.*)\n", re.MULTILINE)
 RUN = "exec(text, space := {})\n    return space['phase_of'](n, buffers)"

@@ -54,7 +54,7 @@ def _sink(O, L, sink, bug):
         s = sink[:1, None]
     if bug == "ratio":
         new = L + torch.log(1 + torch.exp(s - L))
-    elif bug in ("overflow", "overflow of both"):
+    elif bug in ("overflow", "overflow of both", "no 0/0"):
         new = torch.log(torch.exp(L) + torch.exp(s))
     elif bug == "off by one":
         new = torch.logaddexp(L, torch.zeros(()))
@@ -63,15 +63,14 @@ def _sink(O, L, sink, bug):
     else:
         new = torch.logaddexp(L, s)
     share = torch.exp(new - L if bug == "inverse" else s - new if bug == "the sink's" else L - new)
-    if bug == "overflow of both":
+    if bug in ("overflow of both", "no 0/0"):
         share = torch.exp(L) / (torch.exp(L) + torch.exp(s))
+        share = share if bug == "overflow of both" else share.masked_fill(torch.exp(L) + torch.exp(s) == 0, 0.0)
     elif bug == "ratio":
         share = 1 / (1 + torch.exp(s - L))
     elif bug != "empty":
         share = share.masked_fill(L == -INF, 0.0)
     O_new = O if bug == "O kept" else O * share[:, :, None]
-    if bug == "a value":
-        O_new = O_new + (1 - share)[:, :, None]
     alone = {"L kept": L, "added to L alone": L + s, "base 2": torch.logaddexp2(L, s * torch.ones_like(L))}
     return O_new, alone.get(bug, new)
 
@@ -88,12 +87,12 @@ WRONG = variants(
         "if L is taken for a logarithm of base 2, as by logaddexp2: it is a natural one": "base 2",
         "if e^L and e^sink are computed as they are: both may overflow, or vanish": "overflow",
         "if O's share is a quotient of e^L and e^L + e^sink as they are: both may overflow, or vanish": "overflow of both",
+        "if e^L and e^sink are computed as they are, and only 0/0 is looked for: ∞ / ∞ is NaN, too": "no 0/0",
         "if e^(sink − L) is computed as it is: with a sink far above L it overflows": "ratio",
         "if O is multiplied by the inverse factor: the weights shrink": "inverse",
         "if O gets the sink's share of the weight instead of what is left of it": "the sink's",
         "if the sum grows by 1 whatever the sink is: that is a sink of 0": "off by one",
         "if the sink is added to L: it is a score like any other, and e^sink is added to e^L": "a score for all",
-        "if the sink brings a value of 1: it has none, so it adds 0": "a value",
         "if a row with neither key nor sink is forgotten: −∞ − (−∞) is NaN": "empty",
     },
 )

@@ -97,8 +97,9 @@ def _beside(loop, bug):
                 total += 1
                 under_way = groups + (begun and bug != "without the open one")
                 beside += under_way == 1 if bug == "one alone" else under_way > 0 or begun
-                both += under_way == 1 if bug == "exactly one" else under_way > 1 and bug != "one flag"
-    return beside, both, total - beside if bug == "the rest" else total
+                exactly = {"exactly one": 1, "exactly two": 2}.get(bug)
+                both += under_way == exactly if exactly else under_way > 1 and bug != "one flag"
+    return beside, both, total
 
 
 WRONG = variants(
@@ -112,12 +113,12 @@ WRONG = variants(
         "if QGMMA is passed over: it is a matmul, too": "no 8 bits",
         "if MUFU.RCP counts: it is no power of two": "all MUFU",
         "if lines with a condition are passed over: @P0 MUFU.EX2 is one, too": "conditions",
-        "if the third number is what does not run beside a matmul: it is all": "the rest",
         "if a wait for at most n starts groups where fewer are under way": "wait sets",
         "if a wait ends a matmul that has not had its last line: it makes sure of ended groups only": "ends the open one",
         "if a matmul without its last line does not count as a second one": "without the open one",
         "if each line is taken for a matmul: its lines up to gsb0 are one": "each line",
         "if the second number counts where exactly one is under way: it is two or more": "exactly one",
+        "if the second number counts where exactly two are under way: it is two or more": "exactly two",
         "if the first number leaves out where two or more are under way: it counts these, too": "one alone",
         "if a wait leaves one group more than it says: 0x0 leaves none": "leaves one more",
         "if a matmul is over with its last line: it is under way until a wait": "over at its end",

@@ -54,8 +54,7 @@ def _block_scale(x, block, bug):
         return whole.T.contiguous(), scales
     if bug == "tail dropped":
         x = x[: max(block, len(x) // block * block)]
-    number = -(-len(x) // block)
-    size = {"rows": 1, "chunk": -(-len(x) // block), "equal": -(-len(x) // number), "single": len(x)}.get(bug, block)
+    size = {"rows": 1, "chunk": -(-len(x) // block), "single": len(x)}.get(bug, block)
     blocks = x.split(size)
     tops = torch.stack([rows.max() if bug == "no abs" else rows.abs().max() for rows in blocks])
     if bug == "range":
@@ -72,6 +71,8 @@ def _block_scale(x, block, bug):
     whole = x / of_rows
     whole = (whole.trunc() if bug == "cut" else whole.floor() if bug == "floor" else whole.round()).nan_to_num(0.0)
     whole = whole.clamp(-127, 127) if bug == "tail" else whole
+    if bug == "tail unwritten":
+        whole[len(x) // block * block :], scales = 0, scales[: len(x) // block]
     return whole.to(torch.int64).to(torch.int8), 1 / scales if bug == "inverse" else scales
 
 
@@ -82,7 +83,6 @@ WRONG = variants(
         "if there is one block and one scale: each `block` rows have their own": "single",
         "if half the range from the smallest to the largest number stands for the largest |x|": "range",
         "if x.chunk(block) makes the blocks: it makes `block` of them; x.split(block) makes blocks of so many rows": "chunk",
-        "if the rows are shared out evenly, as x.chunk(number of blocks) does: all blocks but the last have `block` rows": "equal",
         "if quotients are cut off, as by .to(torch.int8), and not rounded": "cut",
         "if quotients are rounded down: the nearest whole number is asked for": "floor",
         "if each row has a scale of its own: `block` rows share one": "rows",
@@ -91,6 +91,7 @@ WRONG = variants(
         "if the scale is 127 over the largest |x|: integer · scale has to restore x": "inverse",
         "if scales.repeat deals the scales out row by row: repeat_interleave keeps those of a block together": "tiled",
         "if a shorter last block is left out": "tail dropped",
+        "if there are N // block blocks: the rows of a shorter last one stay 0, and it has no scale": "tail unwritten",
         "if small numbers are taken for zeros: only a block of zeros has the scale 1": "tiny",
         "if the scale comes from the maximum without abs: a negative number beyond it wraps around in int8": "no abs",
         "if the scale is the maximum over 128: the largest becomes 128, which int8 has not, and wraps to −128": "128",

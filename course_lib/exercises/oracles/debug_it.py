@@ -54,8 +54,6 @@ def _attention(
         kv_head = head % group
     elif BUG == "head":
         kv_head = head
-    elif BUG == "first":
-        kv_head = head * 0
     elif BUG == "in turns":
         kv_head = head % (tl.num_programs(1) // group)
     for start in range(0, n_k, BLOCK):
@@ -75,11 +73,14 @@ def _attention(
         p, correction = tl.exp(s - m_new[:, None]), tl.exp(m - m_new)
         if BUG == "clipped":
             correction = tl.minimum(correction, 1.0)
+        if BUG == "upside down":
+            correction = tl.exp(m_new - m)
         if BUG == "never down":
             correction = tl.zeros([BLOCK], tl.float32) + 1.0
         l = l * correction + tl.sum(p, 1)
         acc = acc * correction[:, None] + tl.dot(p, v, input_precision="ieee")
-        m = tl.max(s, 1) if BUG == "m of the block" else m_new
+        if BUG != "not kept":
+            m = tl.max(s, 1) if BUG == "m of the block" else m_new
     tl.store(o_ptr + q_at, acc / l[:, None], mask=rows[:, None] < n_q)
 
 
@@ -90,7 +91,6 @@ WRONG = variants(
         "if one mistake is mended: the other still shows once a spike has passed": "block maximum",
         "if both mistakes are left": "both",
         "if each head of Q reads the head of K and V with its own number: there are fewer of those": "head",
-        "if all heads read head 0 of K and V": "first",
         "if heads take K and V in turns, 0, 1, 0, 1: neighbours share, 0, 0, 1, 1": "in turns",
         "if the heads of K and V lie n_q rows apart: they have n_k rows": "n_q",
         "if the correction is cut off at 1: it does not overflow then, but what came before is too small": "clipped",
@@ -98,6 +98,8 @@ WRONG = variants(
         "if no maximum is subtracted: large scores overflow, and those far below 0 vanish": "no maximum",
         "if all rows have one maximum: in a row whose scores lie far below it all weights vanish": "one for all rows",
         "if m starts at 0: where all scores lie far below, the row is 0/0": "m from 0",
+        "if m stays as it was at the start: the next block is corrected from the maximum so far": "not kept",
+        "from the first block on, where m is −∞, if the correction is not 0 there: upside down, it is ∞": "upside down",
         "if the next block is corrected from another number than this one was measured from": "m of the block",
     },
 )

@@ -75,7 +75,8 @@ def _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOC
         at_rows = rows[:, None] * D + cols[None, :]
         q = tl.load(q_ptr + at_rows, mask=rows[:, None] < n, other=0.0)
         do = tl.load(do_ptr + at_rows, mask=rows[:, None] < n, other=0.0)
-        L = tl.load(L_ptr + rows, mask=rows < n, other=float("-inf") if BUG == "padded with -inf" else float("inf"))
+        PAD: tl.constexpr = 0.0 if BUG == "not transposed, L 0" or BUG == "L along keys" else float("inf")
+        L = tl.load(L_ptr + rows, mask=rows < n, other=float("-inf") if BUG == "padded with -inf" else PAD)
         if BUG == "twice":
             q = tl.load(q_ptr + at_rows, mask=rows[:, None] < n, other=0.0)
         s = tl.dot(q, tl.trans(k), input_precision="ieee")
@@ -103,9 +104,7 @@ def _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOC
         else:
             p = tl.exp(s - L[:, None])
         p = p * seen.to(tl.float32) if BUG == "times the mask" else tl.where(seen, p, 0.0)
-        if BUG == "normalised again":
-            p = p / tl.sum(p, axis=1)[:, None]
-        turned = p if BUG == "not transposed" else tl.trans(p)
+        turned = p if BUG == "not transposed" or BUG == "not transposed, L 0" else tl.trans(p)
         part = tl.dot(turned, do, input_precision="ieee")
         dv = part if BUG == "replaced" else dv + part
     tl.store(dv_ptr + at_keys, dv, mask=keys[:, None] < n)
@@ -116,7 +115,6 @@ WRONG = variants(
     {
         "if P is recomputed without L: exp(S) is not divided by the row's sum": "no L",
         "if P is normalised over the keys of the block: L stands for all keys": "softmax of the block",
-        "if P is divided by its sum over the block, too: e^(S − L) is the weight already": "normalised again",
         "if the scores are not multiplied by scale": "no scale",
         "if powers of 2 stand where powers of e should: exp2 takes S and L times log2 e": "exp2",
         "if L is taken along the keys: each query, a row of S, has its own": "L along keys",
@@ -124,6 +122,7 @@ WRONG = variants(
         "if the last block of queries is left out where it is not full": "whole blocks",
         "if Q is loaded twice for a block: right, but once is enough": "twice",
         "if P is not transposed: with square blocks the shapes fit all the same": "not transposed",
+        "if P is multiplied with dO as it is: dV is Pᵀ dO, and with square blocks the shapes fit all the same": "not transposed, L 0",
         "if each block of queries replaces the sum instead of adding to it": "replaced",
         "if nothing is masked: L stands for the keys that are seen, and P for the others is no weight": "no mask",
         "if nothing is masked, and the walk begins at query 0, as without a causal mask": "no mask, from 0",

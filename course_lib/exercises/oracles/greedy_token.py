@@ -43,12 +43,13 @@ def _greedy(blocks, bug):
     if bug == "kept":
         x = torch.cat(list(blocks))
         return int(x.argmax()), float(torch.softmax(x, 0)[x.argmax()])
+    blocks = list(blocks) if bug == "a list" else blocks
     share, (m, l, token, before) = 0.0, ({"m from 0": 0.0, "finite m": -1e9}.get(bug, -INF), 0.0, 0, 0)
     for number, x in enumerate(blocks):
         top = float(x.max())
         new = max(m, top)
         first = {"within": 0, "equal lengths": number * len(x)}.get(bug, before)
-        if top > m or bug == "last block" or (bug == "last of equals" and top == m):
+        if top > m or (bug == "last of equals" and top == m):
             token = first + int((x == top).nonzero()[-1 if bug == "last of equals" else 0])
         if new > -INF or bug == "no number":
             old = 1.0 if bug in ("not rescaled", "no maximum") else math.exp(m - new)
@@ -59,12 +60,12 @@ def _greedy(blocks, bug):
         m = new
         before += len(x)
     if bug == "no maximum":
-        return token, math.exp(min(m, 709.0)) / l if l else math.nan
+        return token, float(torch.tensor(m).exp() / l)
     if bug == "score":
         return token, m
     if bug == "block's share":
         return token, share
-    return token, 1 / l if l else math.nan
+    return token, 1 / l
 
 
 WRONG = variants(
@@ -73,12 +74,12 @@ WRONG = variants(
         "if the token is counted within its block: count from the first token of all": "within",
         "if every block is taken to be as long as this one: add up the lengths": "equal lengths",
         "if the last of equal scores wins: it has to be larger, not as large": "last of equals",
-        "if the token is that of the last block: it changes only where a block's maximum is above m": "last block",
         "if ℓ is not rescaled when a larger score comes": "not rescaled",
         "if a block's scores are measured from its own maximum instead of m": "own",
         "if the score comes back in place of its probability": "score",
         "if each block's sum replaces ℓ instead of adding to it": "replaced",
         "if the blocks are kept and looked at later: each is gone when the next comes": "kept",
+        "if list(blocks) comes before the loop: by then each block is NaN, and nothing is added to ℓ": "a list",
         "if the probability is that within the token's block: ℓ has to hold all scores": "block's share",
         "without subtracting the maximum: large scores overflow": "no maximum",
         "if m starts at 0 instead of −∞: all scores far below 0 then vanish": "m from 0",

@@ -48,7 +48,8 @@ def _rotation(x, sign, bug):
             matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
         return (x * sign) @ matrix / math.sqrt(x.shape[1])
     y, half = x if bug in ("signs after", "no signs") else x * sign, 1
-    for _ in range(x.shape[1].bit_length() - 1 - (bug == "one less") if bug != "one stage" else 1):
+    for stage in range(x.shape[1].bit_length() - 1 - (bug == "one less") if bug != "one stage" else 1):
+        y = y * sign if bug == "signs each time" and stage else y
         pairs = y.unflatten(1, (-1, 2, half))
         a, b = pairs[:, :, 0], pairs[:, :, 1]
         if bug == "overwritten":
@@ -61,7 +62,7 @@ def _rotation(x, sign, bug):
         y = y / {"no root": 1, "halved": 2, "at the end": 1}.get(bug, math.sqrt(2))
         half *= 1 if bug == "one distance" else 2
     y = y / {"at the end": math.sqrt(2)}.get(bug, 1)
-    return y * sign if bug in ("signs after", "signs twice") else y
+    return y * sign if bug == "signs after" else y
 
 
 WRONG = variants(
@@ -70,7 +71,7 @@ WRONG = variants(
         "without the division by √2 in each stage: lengths grow by √d": "no root",
         "if the signs are applied after the stages: numbers of one sign then still add up to an outlier": "signs after",
         "if the signs are left out": "no signs",
-        "if the signs are applied before and after the stages: before is enough": "signs twice",
+        "if the signs are applied before each stage: once, before the first one, is enough": "signs each time",
         "if each stage divides by 2, or d divides at the end: a stage divides by √2, which keeps the length": "halved",
         "if √2 divides once at the end: each stage divides by it": "at the end",
         "if the difference is taken from the new a: both need the old one": "overwritten",

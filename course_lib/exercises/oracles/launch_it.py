@@ -76,7 +76,6 @@ def _launch(kernel, q, k, v, causal, shared_bytes, bug):
     (batch, n_q, heads, d), (_, n_k, kv_heads, _) = q.shape, k.shape
     o = torch.empty(q.shape, dtype=torch.float32 if bug == "O in fp32" else q.dtype)
     width = 8 if bug == "D = 8" and d <= 8 else 16 if d <= 16 else 32
-    width = d if bug == "D = d" else width
     size = {"4 bytes": 4, "2 bytes": 2}.get(bug, q.element_size())
     across = d if bug == "stages by d" else width
     tiles = {"K alone": 16, "Q left out": 32}.get(bug, 32)
@@ -91,12 +90,12 @@ def _launch(kernel, q, k, v, causal, shared_bytes, bug):
     if bug == "V as K":
         strides[6:9] = strides[3:6]
     blocks = {"rounded down": n_q // 32, "by keys": -(-n_k // 32)}.get(bug, -(-n_q // 32))
-    grid = (max(1, blocks), batch if bug == "batch alone" else batch * heads)
+    grid = (max(1, blocks), {"batch alone": batch, "heads alone": heads}.get(bug, batch * heads))
     grid = grid[::-1] if bug == "axes" else grid
-    group = {"group 1": 1, "heads of K": kv_heads, "group upside down": kv_heads // heads}.get(bug, heads // kv_heads)
+    group = {"group 1": 1, "heads of K": kv_heads}.get(bug, heads // kv_heads)
     scale = width**-0.5 if bug == "scale by D" else d**-0.5
     kernel[grid](
-        q, k, v, o, heads, max(1, group), n_q, n_q if bug == "n_k is n_q" else n_k, d, scale, *strides,
+        q, k, v, o, heads, group, n_q, n_q if bug == "n_k is n_q" else n_k, d, scale, *strides,
         CAUSAL=causal and bug != "no mask", D=width, BLOCK_M=32, BLOCK_N=16, num_warps=4, num_stages=stages,
     )  # fmt: skip
     return o
@@ -113,6 +112,7 @@ WRONG = variants(
         "if the grid is rounded down: a ragged block of queries needs a program, too": "rounded down",
         "if the grid goes by the keys: programs make rows of O": "by keys",
         "if the grid's second number is the batch alone: each head of each sequence has a program": "batch alone",
+        "if the grid's second number is that of the heads alone: the sequences of a batch have programs, too": "heads alone",
         "if the grid's two numbers change places: blocks of queries come first": "axes",
         "if group is taken for the number of K's heads: it is the number of Q's heads that share one": "heads of K",
         "if group is 1: several heads of Q may share one of K and V": "group 1",
@@ -124,7 +124,6 @@ WRONG = variants(
         "if a stage is taken for one tile: it holds one of K and one of V": "K alone",
         "if the bytes of a tile go by d: its rows are D wide": "stages by d",
         "if D is less than 16 for small heads: tl.dot takes no less": "D = 8",
-        "if D is d itself: tl.arange takes powers of two alone": "D = d",
         "with 4 bytes for each number: fp16 has 2": "4 bytes",
         "with 2 bytes for each number: fp32 has 4": "2 bytes",
         "if all three are copied as soon as one has to be: the others' strides will do": "all or none",

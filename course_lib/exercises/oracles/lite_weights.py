@@ -40,8 +40,6 @@ def _weights(x, block_n, bug):
     blocks = x.split(block_n)
     if bug == "number of blocks":
         blocks = x.chunk(block_n)
-    elif bug == "equal blocks":
-        blocks = x.chunk(-(-len(x) // block_n))
     elif bug == "one softmax":
         blocks = [x]
     elif bug in ("zeros", "large negative"):
@@ -50,6 +48,10 @@ def _weights(x, block_n, bug):
     origins = {"no maximum": lambda b: 0.0, "row": lambda b: x.max()}
     exponentials = [torch.exp(b - origins.get(bug, torch.max)(b)) for b in blocks]
     sums = [e.sum() for e in exponentials]
+    if bug == "online":
+        tops = [x[: start + block_n].max() for start in range(0, len(x), block_n)]
+        exponentials = [torch.exp(b - top) for b, top in zip(blocks, tops)]
+        sums = [torch.exp(x[: (i + 1) * block_n] - top).sum() for i, top in enumerate(tops)]
     if bug == "one sum":
         sums = [torch.stack(sums).sum()] * len(sums)
     elif bug == "sum so far":
@@ -68,11 +70,11 @@ WRONG = variants(
         "if each block has its own maximum, but one sum divides all": "one sum",
         "if the weights are divided by the number of blocks: Lite adds the averages, and their sum is no average": "average",
         "if a block is divided by the sum of all blocks so far: Lite divides each by its own": "sum so far",
+        "if a block is divided by the ℓ of all keys so far, with their maximum: Lite takes each block's own": "online",
         "if a block is not divided by its sum": "undivided",
         "without subtracting the maximum of the block: large scores overflow, scores far below 0 give 0/0": "no maximum",
         "if every block subtracts the maximum of the whole row: a block far below it gives 0/0": "row",
         "if block_n is taken for the number of blocks: x.chunk(n) makes n blocks, x.split(n) makes blocks of n": "number of blocks",
-        "if all blocks are made about equally long: Lite fills each block before it starts the next": "equal blocks",
         "if a ragged block is filled up with scores of 0: they take part of the weight": "zeros",
         "if a ragged block is filled up with scores such as −10⁹: real scores may lie below them, −∞ is below all": "large negative",
     },

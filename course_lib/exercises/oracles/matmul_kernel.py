@@ -38,9 +38,9 @@ def _tile(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, BUG: tl.constexpr):
     rows = tl.program_id(1 - across) * SIDE + tl.arange(0, SIDE)
     cols = tl.program_id(across) * SIDE + tl.arange(0, SIDE)
     acc = tl.zeros([SIDE, SIDE], tl.float32)
-    for start in range(0, M if BUG == "to M" else K // SIDE * SIDE if BUG == "steps rounded down" else K, SIDE):
+    for start in range(0, K // SIDE * SIDE if BUG == "steps rounded down" else K, SIDE):
         inner = start + tl.arange(0, SIDE)
-        a_at = rows[:, None] * (M if BUG == "A by M" else K) + inner[None, :]
+        a_at = rows[:, None] * K + inner[None, :]
         b_at = cols[None, :] * K + inner[:, None]
         if BUG == "not transposed":
             b_at = inner[:, None] * N + cols[None, :]
@@ -51,6 +51,8 @@ def _tile(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, BUG: tl.constexpr):
         if BUG == "no mask of K":
             a_mask = (rows[:, None] < M) & (inner[None, :] >= 0)
             b_mask = (inner[:, None] >= 0) & (cols[None, :] < N)
+        elif BUG == "B masked by M" or BUG == "columns masked by M":
+            b_mask = (inner[:, None] < K) & (cols[None, :] < M)
         elif BUG == "flat masks":
             a_mask, b_mask = a_at < M * K, b_at < N * K
         a = tl.load(a_ptr + a_at, mask=a_mask, other=0.0)
@@ -69,6 +71,10 @@ def _tile(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, BUG: tl.constexpr):
         inside = c_at >= 0
     elif BUG == "store by rows":
         inside = (rows[:, None] < M) & (cols[None, :] >= 0)
+    elif BUG == "columns masked by M":
+        inside = (rows[:, None] < M) & (cols[None, :] < M)
+    elif BUG == "store M for N":
+        inside = (rows[:, None] < N) & (cols[None, :] < M)
     elif BUG == "flat masks":
         inside = c_at < M * N
     tl.store(c_ptr + c_at, acc, mask=inside)
@@ -82,13 +88,14 @@ WRONG = variants(
         "if a mask of K is missing in a load, or lets a number too many through: the last tile takes the next row": "no mask of K",
         "if the store is not masked, or lets row M or column N through: a ragged tile writes beyond the matrix": "store unmasked",
         "if the store is masked along M only: what is beyond column N lands in the next row": "store by rows",
+        "if B's columns and C's are masked by M: they are N": "columns masked by M",
+        "if B's load is masked by M: Bᵀ has N columns": "B masked by M",
+        "if M and N change places in the mask of the store: C has M rows and N columns": "store M for N",
         "if masks compare the offset with the matrix's size: column N of a row is column 0 of the next, and inside": "flat masks",
         "if there are K // BLOCK steps: the tail of K is one more, tl.cdiv(K, BLOCK)": "steps rounded down",
-        "if the loop along K ends at M": "to M",
         "if B is read as if it were [K, N] already: element (k, j) of Bᵀ lies at j · K + k": "not transposed",
         "if B's rows are taken to be N long: B is [N, K], and a row of it has K numbers": "B by N",
         "if each step along K replaces the sum instead of adding to it": "replaced",
-        "if A's rows are taken to be M long: A is [M, K], and a row of it has K numbers": "A by M",
         "if C's rows are taken to be M long: C is [M, N], and a row of it has N numbers": "C by M",
         "if B is transposed twice, by its addresses and by tl.trans: in a square tile all shapes fit": "tile turned again",
         "if C is stored transposed: element (i, j) of a [M, N] matrix lies at i · N + j": "C transposed",

@@ -56,6 +56,7 @@ def _pieces(O_p, L_p, owner, n, bug):
     if bug == "as many rows as seen":
         n = int(owner.max()) + 1
     m = torch.full((n,), -INF).scatter_reduce(0, owner, L_p, "amax")
+    keyless = m == -INF
     if bug in ("one maximum", "one maximum, no guard"):
         m = m.max().expand(n)
     if bug == "logsumexp":
@@ -78,16 +79,16 @@ def _pieces(O_p, L_p, owner, n, bug):
             total[owner[i]], O[owner[i]] = weights[i], weights[i] * written[i]
     else:
         total.index_add_(0, owner, weights)
-        O.index_add_(0, owner, weights[:, None] * written)
-    if bug != "undivided":
-        O = (
-            O
-            / (
-                total
-                if bug in ("0/0", "no guard", "one maximum, no guard", "as it is")
-                else total.masked_fill(total == 0, 1)
-            )[:, None]
-        )
+        if bug == "O once":
+            for i, row in enumerate(owner):
+                O[row] = weights[i] * written[i]
+        else:
+            O.index_add_(0, owner, weights[:, None] * written)
+    if bug == "one maximum, no guard":
+        O = O / total.masked_fill(keyless, 1)[:, None]
+    elif bug != "undivided":
+        unguarded = bug in ("0/0", "no guard", "as it is")
+        O = O / (total if unguarded else total.masked_fill(total == 0, 1))[:, None]
     if bug == "unwritten, rows guarded":
         O = O.masked_fill((total == 0)[:, None], 0)
     L = shift + (torch.log(total) if bug in ("base e", "ln") else torch.log2(total))
@@ -122,6 +123,7 @@ WRONG = variants(
         "if of several pieces of a row one replaces the other, as with x[owner] += y": "once",
         "if the pieces are taken to come in the order of their rows: owner says whose each is": "in order",
         "if the L_p of a row are added: it is their 2^L that add up": "L added",
+        "if the weights of a row are added up, but of its averages one replaces the other, as with O[owner] += y": "O once",
         "if of several pieces with keys the last one counts alone": "once, of those with keys",
         "if a piece without a key takes part with the weight 0: what stands in its average may be NaN": "unwritten, rows guarded",
         "if O is not divided by the sum of the weights": "undivided",

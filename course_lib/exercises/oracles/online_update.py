@@ -44,12 +44,13 @@ def _update(m, l, x, bug):
         factor = math.exp(new - m)
     elif bug == "inverse, first block apart":
         factor = math.exp(new - m) if l else 0.0
-    origin = {"no maximum": 0.0, "new from 0": 0.0, "old maximum": m, "own maximum": float(x.max())}.get(bug, new)
+    old = dict.fromkeys(("old maximum", "all from the old maximum"), m)
+    origin = {"no maximum": 0.0, "new from 0": 0.0, "own maximum": float(x.max()), **old}.get(bug, new)
     if bug == "by L":
         L = torch.logsumexp(torch.cat([torch.tensor([m + math.log(l) if l else -math.inf]), x]).double(), 0)
         return new, float(torch.exp(L - new))
     added = float(torch.exp(x - origin).sum())
-    if bug == "both rescaled":
+    if bug in ("both rescaled", "all from the old maximum"):
         return new, (l + added) * factor
     if bug == "mean":
         added /= len(x)
@@ -70,6 +71,7 @@ WRONG = variants(
         "if the maximum is that of the block alone: it may fall": "block maximum",
         "if the new scores are measured from their own maximum, and m is the larger one": "own maximum",
         "if the new scores are measured from the old m: exp(x − m) is infinite in the first block": "old maximum",
+        "if all is measured from the old m and then rescaled: exp(x − m) is infinite in the first block": "all from the old maximum",
         "if ℓ is made of L = m + ln ℓ: where scores are large, L has no digits left for it": "by L",
         "if the new terms are rescaled like the old ℓ: they are measured from the new maximum already": "both rescaled",
         "if the mean of the new terms is added: it is their sum": "mean",

@@ -85,9 +85,9 @@ WRONG = variants(
         "if 0 is returned where there is none": {"none": lambda N: 0},
         "if equal counts pass for fewer": {"equal": True},
         "with N / block in place of ⌈N / block⌉: a part of a block takes a whole pass": {"up_m": float, "up_n": float},
+        "with N / block_n in V1: a part of a block of keys takes a whole pass": {"up_n": float},
         "with N // block_m in V2: the last, shorter block of queries reads all of K and V, too": {"up_m": math.floor},
         "if block_n = N is never tried: range(1, N) ends before it": {"tried": lambda N: range(1, N)},
         "if only powers of two are tried": {"tried": lambda N: [2**i for i in range(N.bit_length())]},
-        "if the search ends at 1,024: block_n may be as large as N": {"tried": lambda N: range(1, min(N, 1024) + 1)},
     },
 )

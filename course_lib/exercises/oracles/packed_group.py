@@ -75,6 +75,7 @@ def _packed(memory, Q, K, V, O, G, block_m, block_n, bug):
 
     (rows, d), n = Q.data.shape, K.data.shape[0]
     tokens = rows // G
+    block_m *= G if bug == "block of tokens" else 1
     for first in range(0, rows - block_m + 1 if bug == "whole blocks" else rows, block_m):
         part = slice(first, first + block_m)
         with scope("queries"):
@@ -134,31 +135,8 @@ def head_by_head(memory, Q, K, V, O, G, block_m, block_n):
                     memory.store(O[i], x[None])
 
 
-def two_passes(memory, Q, K, V, O, G, block_m, block_n):
-    (rows, d), n = Q.data.shape, K.data.shape[0]
-    for first in range(0, rows, block_m):
-        part = slice(first, first + block_m)
-        with memory.scope("queries"):
-            q = memory.load(Q[part])
-            last = n - rows // G + (first + torch.arange(len(q))) // G
-            m, l, o = torch.full((len(q),), -math.inf), torch.zeros(len(q)), torch.zeros(q.shape)
-            for pass_ in ("maximum", "accumulators"):
-                for start in range(0, int(last[-1]) + 1, block_n):
-                    with memory.scope("keys"):
-                        k = memory.load(K[start : start + block_n])
-                        s = q @ k.T / math.sqrt(d)
-                        s = s.masked_fill(start + torch.arange(len(k)) > last[:, None], -math.inf)
-                        if pass_ == "maximum":
-                            m = torch.maximum(m, s.amax(dim=1))
-                        else:
-                            p = torch.exp(s - m[:, None])
-                            l, o = l + p.sum(dim=1), o + p @ memory.load(V[start : start + block_n])
-            memory.store(O[part], o / l[:, None])
-
-
 WRONG = {
     "if each head walks over the keys by itself: K and V pass once for every head": head_by_head,
-    "if K passes twice, once for the maximum and once for the sums: the online softmax needs one pass": two_passes,
     **variants(
         _packed,
         {
@@ -170,6 +148,7 @@ WRONG = {
             "if a token does not see its own key: it sees keys up to n − N + t, that one included": "own key",
             "if the scores are not divided by √d": "no scale",
             "if the scores are divided by d: it is √d": "no root",
+            "if block_m is taken for a number of tokens: it counts rows of Q, G to a token": "block of tokens",
             "if the last rows, fewer than block_m, are left out": "whole blocks",
             "if the walk ends before the last key that is seen: range(0, n) ends before n": "one less",
             "if a block walks on to the last key: right, but blocks are loaded that none of its rows sees": "to n",

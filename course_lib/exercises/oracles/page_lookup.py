@@ -85,6 +85,7 @@ def _look(table, lengths, page, sequence, token, bug):
         return table[sequence, token // page] * page + token % page
     found = number + row if bug == "page not times its size" else number * size + row
     there = {
+        "swapped": (token < lengths[sequence]) & (slot < table.shape[1]) & (number >= 0),
         "wherever a page is": number >= 0,
         "wherever a page is, unguarded": number >= 0,
         "by the page": (number >= 0) & (slot < table.shape[1]),

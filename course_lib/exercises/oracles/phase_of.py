@@ -47,7 +47,7 @@ def _phase_of(n, buffers, bug):
     buffer, r = n % buffers, n // buffers
     if bug == "swapped":
         buffer, r = r, buffer
-    r = {"tile": n, "parity of the buffer": buffer}.get(bug, r)
+    r = {"tile": n, "parity of the buffer": buffer, "rounds from 1": (n + 1) // buffers}.get(bug, r)
     full = r % 2
     pairs = {
         "same": (full, full),
@@ -77,6 +77,7 @@ WRONG = variants(
         "if the producer waits for r − 1 without mod 2: in the first round that is −1": "before",
         "if the buffer is n & (buffers − 1): that is n mod buffers for powers of two only": "masked",
         "if tiles are counted from 1: the first one is tile 0": "from 1",
+        "if the round is (n + 1) div buffers: the last buffer then begins it too early": "rounds from 1",
         "if the ring is taken to have two buffers always": "two",
         "if the phase is the buffer's parity: it changes with each round": "parity of the buffer",
         "if mod and div are swapped: the buffer is the remainder, the round is the quotient": "swapped",

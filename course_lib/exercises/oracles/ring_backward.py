@@ -35,13 +35,13 @@ def expected(ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: 
 def _backward(rank, ranks, q, k, v, o, L, do, bug):
     kept = k.dtype if bug == "sums" else torch.float32
     q, do, root = q.float(), do.float(), q.shape[-1] ** 0.5
-    D = (do * o).sum(-1, keepdim=True)
+    D = ((do * o.bfloat16()).bfloat16() if bug == "D in bf16" else do * o).sum(-1, keepdim=True)
     dq, dk, dv = torch.zeros_like(q), torch.zeros_like(q, dtype=kept), torch.zeros_like(q, dtype=kept)
     for step in range(ranks):
         if bug == "posts first":
             coming = yield ("post", k, v, dk, dv)
-        s = q @ k.float().mT / (1 if bug == "scores" else root)
-        s = s.bfloat16().float() if bug == "S in bf16" else s
+        s = (q.bfloat16() @ k.mT).float() if bug == "S in bf16" else q @ k.float().mT
+        s = s / (1 if bug == "scores" else root)
         local = s.logsumexp(-1) if bug == "local L" else L
         p = (s - local[..., None]).exp()
         p = p.bfloat16().float() if bug == "P in bf16" else p
@@ -50,8 +50,8 @@ def _backward(rank, ranks, q, k, v, o, L, do, bug):
         ds = dp - taken if bug == "no P" else p * (taken - dp if bug == "sign" else dp - taken)
         part = ds @ k.float() / (1 if bug == "scale of dq" else root)
         dq = part if bug == "last" else dq + part
-        if bug == "replaced":
-            dk, dv = torch.zeros_like(dk), torch.zeros_like(dv)
+        if bug in ("replaced", "dK replaced"):
+            dk, dv = torch.zeros_like(dk), dv if bug == "dK replaced" else torch.zeros_like(dv)
         dk = (dk.float() + ds.mT @ q / (1 if bug == "scale" else root)).to(kept)
         dv = (dv.float() + (p if bug == "not transposed" else ds.mT if bug == "ds for p" else p.mT) @ do).to(kept)
         if bug == "short" and step == ranks - 1:
@@ -63,13 +63,11 @@ def _backward(rank, ranks, q, k, v, o, L, do, bug):
             continue
         if bug != "posts first":
             coming = yield ("post", k, v, dk, dv)
-        if bug not in ("no wait", "waits last"):
+        if bug != "no wait":
             yield ("wait",)
         k, v, dk, dv = coming
         if bug == "exchanged":
             dk, dv = dv, dk
-    for _ in range(ranks if bug == "waits last" else 0):
-        yield ("wait",)
     return dq.bfloat16() if bug == "dQ in bf16" else dq, dk.float(), dv.float()
 
 
@@ -96,19 +94,20 @@ WRONG = variants(
         "if the ring stops one hop short: dK and dV end with the rank before their own": "short",
         "if dK and dV are rounded to bf16 at each rank: they are sums of many parts": "sums",
         "if a rank's part replaces the dK and dV that came: it adds to them": "replaced",
+        "if a rank's part replaces the dK that came, while dV is added to: both are sums": "dK replaced",
         "if D is left out of dS": "no D",
         "if dQ is that of the last block: all blocks add to it": "last",
         "if dK and dV stay while their keys travel: they collect what belongs to other keys": "stay",
         "if dK is not divided by √d": "scale",
         "if dV is made of dS: it is Pᵀ dO": "ds for p",
         "if nobody waits for what has been posted": "no wait",
-        "if the waits come after the loop: until then what has been posted for is NaN": "waits last",
         "if dK and dV are posted before this rank has added its part: with sums that travel the post comes last": "posts first",
         "if D is summed over the keys that are there: they are a part of the row, and rowsum(dO ∘ O) is all of it": "block D",
         "if the scores are not divided by √d": "scores",
         "if P is not transposed in dV: with as many keys as queries the shapes fit all the same": "not transposed",
         "if dK and dV change places on their way": "exchanged",
-        "if the scores are rounded to bf16: they are taken in fp32": "S in bf16",
+        "if the scores are products in bf16: Q and K are turned into fp32 before": "S in bf16",
+        "if D is computed in bf16: it is a sum of fp32 numbers": "D in bf16",
         "if P is rounded to bf16: all is computed in fp32": "P in bf16",
         "if dQ comes back in bf16: it is asked for in fp32": "dQ in bf16",
         "if dQ is not divided by √d": "scale of dq",

@@ -46,7 +46,9 @@ def _ring(rank, ranks, q, k, v, attend, bug):
             yield ("wait",)
         if step == 0:
             o, L = attend(q, k, v, bug != "no mask")
-        elif bug != "own keys" and (step < rank or (step == rank and bug != "not rank 0") or bug == "sees all"):
+        elif bug == "next rank" and (rank + step) % ranks > rank:
+            pass
+        elif bug != "own keys" and (step < rank + (bug != "not rank 0") or bug in ("sees all", "next rank")):
             part, part_L = attend(q, k, v, bug == "always causal")
             both = L.exp().add(part_L.exp()).log() if bug == "overflow" else torch.logaddexp(L, part_L)
             one, other = (L - both).exp()[..., None], (part_L - both).exp()[..., None]
@@ -56,8 +58,8 @@ def _ring(rank, ranks, q, k, v, attend, bug):
                 o = o + part
             elif bug == "undivided":
                 o = o * L.exp()[..., None] + part * part_L.exp()[..., None]
-            elif bug == "o kept":
-                o = o + part * other
+            elif bug == "overflow of the shares":
+                o = (o * L.exp()[..., None] + part * part_L.exp()[..., None]) / (L.exp() + part_L.exp())[..., None]
             elif bug == "part as it is":
                 o = o * one + part
             elif bug == "swapped":
@@ -69,6 +71,21 @@ def _ring(rank, ranks, q, k, v, attend, bug):
             yield ("wait",)
         k, v = coming
     return o
+
+
+def _kept(rank, ranks, q, k, v, attend):
+    """Keeps all results and weights them at the end, by e^L as it stands."""
+    parts = []
+    for step in range(ranks):
+        if step < ranks - 1:
+            coming = yield ("post", k, v)
+        if step <= rank:
+            parts.append(attend(q, k, v, step == 0))
+        if step < ranks - 1:
+            yield ("wait",)
+            k, v = coming
+    o, L = (torch.stack(x) for x in zip(*parts))
+    return (o * (L.exp() / L.exp().sum(0))[..., None]).sum(0)
 
 
 def _early(rank, ranks, q, k, v, attend):
@@ -99,12 +116,16 @@ WRONG = variants(
         "if L stays that of the first block: each merge needs the L of all keys so far": "old L",
         "if the two L are added: it is their e^L that add up": "L added",
         "if L is the logarithm of e^L + e^L as it stands: beyond 88 float32 overflows; logaddexp takes off the larger": "overflow",
+        "if the shares are e^L over the sum of both, as they stand: beyond 88 that is ∞ / ∞": "overflow of the shares",
         "if results are added: each is an average, and counts by its share, e^(L − the L of both)": "plain sum",
         "if the results are weighted by e^L, and the sum is not divided by the weights'": "undivided",
         "if the two shares change places": "swapped",
-        "if o so far keeps its whole weight: its share shrinks, too": "o kept",
         "if a block's o is added with its whole weight: it has a share": "part as it is",
         "if a rank attends to its own keys alone": "own keys",
+        "if the keys are taken to come from the next rank: step s brings those of rank − s": "next rank",
         "if the keys of rank 0 are left out: the last step that a rank sees is that of its own number": "not rank 0",
     },
-) | {"if you attend to the new keys before the wait: until then they are NaN": _early}
+) | {
+    "if you attend to the new keys before the wait: until then they are NaN": _early,
+    "if all results are kept, and weighted by e^L over the sum of these as they stand: beyond 88 that is ∞ / ∞": _kept,
+}

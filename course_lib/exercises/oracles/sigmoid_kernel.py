@@ -48,7 +48,7 @@ def _sigmoid(
     WIDTH: tl.constexpr = D if BUG == "one width" else DV
     dims, wide = tl.arange(0, D), tl.arange(0, WIDTH)
     q = tl.load(q_ptr + rows[:, None] * D + dims[None, :], mask=rows[:, None] < n_q, other=0.0)
-    acc = tl.zeros([BLOCK_M, WIDTH], tl.float32)
+    acc, l = tl.zeros([BLOCK_M, WIDTH], tl.float32), tl.zeros([BLOCK_M], tl.float32)
     for start in range(
         0,
         n_q if BUG == "to n_q" else n_k // BLOCK_N * BLOCK_N if BUG == "whole blocks" else n_k,
@@ -81,10 +81,12 @@ def _sigmoid(
         else:
             p = 1 / (1 + tl.exp(-x))
         if BUG == "normalised":
-            p = tl.where(keys[None, :] < n_k, p, 0.0)
             p = p / tl.sum(p, 1)[:, None]
+        l += tl.sum(tl.where(keys[None, :] < n_k, p, 0.0), 1)
         part = tl.dot(p, v, input_precision="ieee")
         acc = part if BUG == "replaced" else acc + part
+    if BUG == "divided by the sum":
+        acc = acc / l[:, None]
     at = rows[:, None] * (D if BUG == "O by D" else WIDTH) + wide[None, :]
     if BUG == "store unmasked":
         tl.store(o_ptr + at, acc)
@@ -103,6 +105,7 @@ WRONG = variants(
         "if the sigmoid has the wrong sign: 1 / (1 + e^x) falls as the score grows": "sign",
         "if the weights are those of Lite, a softmax of the block": "softmax",
         "if the sigmoids of a block are divided by their sum: here weights need not sum to 1": "normalised",
+        "if the sum is divided by that of the weights, as in a softmax: here they need not sum to 1": "divided by the sum",
         "if the scores are not multiplied by scale": "no scale",
         "if the last block of keys is left out where it is not full": "whole blocks",
         "if the bias is left out": "no bias",

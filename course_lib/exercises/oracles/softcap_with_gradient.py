@@ -38,7 +38,7 @@ def _softcap(x, cap, dy, bug):
         "no square": 1 - t,
         "of y": 1 - (cap * t) ** 2,
         "1 / c stays": (1 - t * t) / cap,
-        "plus": 1 + t * t,
+        "square of the difference": (1 - t) ** 2,
         "slope of y": 1 - torch.tanh(cap * t) ** 2,
         "slope of x": 1 - torch.tanh(x) ** 2,
     }.get(bug, 1 - t * t)
@@ -56,7 +56,7 @@ WRONG = variants(
         "if the slope is 1 − tanh²(x): x has to be divided by c there, too": "slope of x",
         "if the chain rule stops half-way: the 1 / c of x / c is missing, and c stays in the slope": "c stays",
         "if the slope is divided by c: the c outside and the 1 / c inside cancel": "1 / c stays",
-        "if the slope is 1 + tanh²: it is 1 − tanh²": "plus",
+        "if the slope is (1 − tanh)²: it is 1 − tanh²": "square of the difference",
         "if x is not divided by c: y is c · tanh(x / c)": "no division",
         "if the slope is 1 − tanh²(y): it is taken at x / c": "slope of y",
         "if y is cut off at ±c, with the slope of the tanh: a softcap bends y, too": "clamp of y alone",

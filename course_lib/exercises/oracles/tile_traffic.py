@@ -68,10 +68,11 @@ def _a_kept(memory, A, B, C, bm, bn, bug):
         bm, bn = bn, bm
     m, n = (x // b * b for x, b in zip(C.data.shape, (bm, bn))) if bug == "full tiles only" else C.data.shape
     scope = (lambda name: contextlib.nullcontext()) if bug == "no scope" else memory.scope
+    columns = [slice(start, start + bn) for start in range(0, n, bm)] if bug == "columns by bm" else _strips(n, bn)
     for rows in _strips(m, bm):
         with scope("strip"):
             a = memory.load(A[rows])
-            for cols in _strips(n, bn):
+            for cols in columns:
                 with scope("tile"):
                     b = memory.load(B[:, cols])
                     b = B[:, cols].data if bug == "not in SRAM" else b
@@ -92,6 +93,7 @@ WRONG = {
     {
         "if ragged tiles are left out: their part of C is still NaN": "full tiles only",
         "if bm and bn change places: bm counts rows of A and C, bn columns of B and C": "swapped",
+        "if the columns advance by bm: a block column is bn wide": "columns by bm",
         "if nothing leaves the SRAM: each strip needs a scope that ends before the next one is loaded": "no scope",
         "if C is written by .data, around the memory: use memory.store": "C by data",
         "if numbers are used that are not in the SRAM, of .data, say, or of a scope that has ended: they are NaN": "not in SRAM",

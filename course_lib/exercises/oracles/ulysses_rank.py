@@ -38,13 +38,13 @@ def expected(ranks: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> d
 
 def _ulysses(rank, ranks, q, k, v, attend, bug):
     times = math.lcm(k.shape[0], ranks) // k.shape[0]
-    if bug == "all heads" or (bug == "all heads if needed" and times > 1):
+    if bug == "all heads":
         times = q.shape[0] // k.shape[0]
     elif bug == "no repeat":
         times = 1
     elif bug == "by the ranks":
         times = 1 if times == 1 else ranks
-    elif bug == "quotient":
+    elif bug in ("quotient", "quotient, cut off"):
         times = max(1, ranks // k.shape[0])
     repeat = {"tiled": lambda x: x.repeat(times, 1, 1), "first head": lambda x: x[:1].expand(q.shape[0], -1, -1)}.get(
         bug, lambda x: x.repeat_interleave(times, dim=0)
@@ -52,9 +52,11 @@ def _ulysses(rank, ranks, q, k, v, attend, bug):
     mine: list[torch.Tensor] = []
     for x in (q, repeat(k), repeat(k if bug == "k for v" else v)):
         shares = list(x.chunk(ranks, dim=1 if bug == "cut along tokens" else 0))
-        if bug == "dealt out":
+        if bug == "quotient, cut off":
+            shares = list(x.split(len(x) // ranks))[:ranks]
+        if bug == "dealt out" or (bug == "Q dealt out" and not mine):
             shares = [x[r::ranks] for r in range(ranks)]
-        got = yield ("exchange", shares[::-1] if bug == "reversed" else shares)
+        got = yield ("exchange", shares)
         got = got[::-1] if bug == "last rank first" else got
         whole = torch.cat(got, dim=0 if bug in ("along the heads", "cut along tokens") else 1)
         if bug == "reshaped":
@@ -113,11 +115,13 @@ WRONG = variants(
         "if a rank keeps only its rows of its own heads: the other heads' rows are with the other ranks": "own rows",
         "if parts are put together along the heads and reshaped: cat along the tokens": "reshaped",
         "if heads are dealt out one by one, 0 2 and 1 3: a rank has consecutive ones": "dealt out",
+        "if the heads of q alone are dealt out one by one: theirs of k and v lie with other ranks": "Q dealt out",
         "if the parts are put together from the last rank to the first: they come by rank": "last rank first",
         "if k is exchanged twice, in place of v, too": "k for v",
         "if a rank gets back every so many tokens: its own are consecutive": "back in strides",
         "if heads of k and v are repeated as often as there are ranks": "by the ranks",
         "if heads of k and v are repeated ranks // H_k times: with 3 heads on 2 ranks that is not enough": "quotient",
+        "if heads of k and v are repeated ranks // H_k times and shared out by //: 3 heads on 2 ranks leave one over": "quotient, cut off",
         "if o comes back along the tokens and is reshaped: cat along the heads": "back reshaped",
         "if parts are put together along the heads: they are other tokens of the same heads": "along the heads",
         "if the first exchange cuts the tokens: it deals out heads": "cut along tokens",
@@ -125,11 +129,9 @@ WRONG = variants(
         "if KV heads are repeated all together, 0 1 0 1: consecutive heads of q share one, 0 0 1 1": "tiled",
         "if all heads share the first KV head": "first head",
         "if only Q is exchanged: its heads need the keys of all tokens": "keys stay",
-        "if each rank gets the heads of another one: the r-th part goes to rank r": "reversed",
         "if all of o is sent to everyone: each rank wants the rows of its tokens": "gather",
         "if no head of k and v is repeated: there are fewer than ranks, or some are needed by two": "no repeat",
         "if heads of k and v are repeated up to those of q: the least common multiple of H_k and the ranks is enough": "all heads",
-        "if heads of k and v that are too few are repeated up to those of q: some of them travel for nothing": "all heads if needed",
         "if o goes back by heads: it is cut along the tokens, and put together along the heads": "back by heads",
     },
 ) | {

@@ -71,7 +71,10 @@ def _band(
     q = tl.load(q_ptr + rows[:, None] * D + dims[None, :], mask=rows[:, None] < n, other=0.0)
     acc = tl.zeros([BLOCK_M, D], tl.float32)
     hidden = -10000.0 if BUG == "finite" else -1e30 if BUG == "-1e30" else -float("inf")
-    m = tl.full([BLOCK_M], 0.0 if BUG == "m from 0" else -1e30 if BUG == "-1e30" else -float("inf"), tl.float32)
+    low: tl.constexpr = (
+        0.0 if BUG == "m from 0" else -1e30 if BUG == "-1e30" or BUG == "m from -1e30" else -float("inf")
+    )
+    m = tl.full([BLOCK_M], low, tl.float32)
     l = tl.zeros([BLOCK_M], tl.float32)
     begin = tl.maximum((first + BLOCK_M if BUG == "last query" else first + 1) - window, 0) // BLOCK_N * BLOCK_N
     if BUG == "own block":
@@ -85,8 +88,6 @@ def _band(
         end = n
     elif BUG == "whole blocks":
         end = end // BLOCK_N * BLOCK_N
-    elif BUG == "to the first":
-        end = first + 1
     for start in range(begin, end, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)
         k = tl.load(k_ptr + keys[:, None] * D + dims[None, :], mask=keys[:, None] < n, other=0.0)
@@ -146,12 +147,12 @@ WRONG = variants(
         "if the causal mask is missing: j ≤ i hides the keys behind the query": "no causal mask",
         "if the loop begins where the last query's window begins: the first query's begins earlier": "last query",
         "if the loop begins with the block of the program's own tokens: the window reaches back into earlier ones": "own block",
-        "if the loop ends with the block of the program's first query": "to the first",
         "if the loop begins with the block of key first − window, which nobody sees: the first query sees first − window + 1": "one early",
         "if the loop begins at key 0, or a block too early: right, but blocks are loaded that no query sees any more": "from 0",
         "if the last block of keys is left out where it is not full": "whole blocks",
         "if the loop goes on behind the program's last query: right, but blocks are loaded that no query sees yet": "to n",
         "if m starts at a number such as 0 instead of −∞: where all scores lie far below, the row is 0/0": "m from 0",
+        "if m starts at a number such as −10³⁰ instead of −∞: scores may lie below it, and the row is 0/0": "m from -1e30",
         "if all rows have one maximum: in a row whose scores lie far below it all weights vanish": "one for all rows",
         "if the maximum is that of the block alone: when a spike has passed, the correction overflows": "block maximum",
     },

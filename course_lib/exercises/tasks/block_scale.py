@@ -7,10 +7,10 @@ import torch
 from course_lib.exercises.base import Case, Exercise
 
 ASKED = r"""
-The row 3, 2, 5, 1 has the scale 5 / 127; divided by it and rounded to the nearest whole number it becomes 76, 51, 127, 25 in int8. Do
-this for `x` [N, d], float32: rows 0 to `block` − 1 share one scale, the largest $|x|$ among them over 127, and so do the next `block`
-rows, and so on. The last block may be shorter. A block of zeros has scale 1. Return the integers, int8 [N, d], and the scales, float32
-[number of blocks]: integer · scale of its block restores x, up to half a scale.
+The row 3, 2, 5, 1 has the scale 5 / 127; divided by it and rounded to the nearest whole number, ties either way, it becomes 76, 51, 127,
+25 in int8. Do this for `x` [N, d], float32: rows 0 to `block` − 1 share one scale, the largest $|x|$ among them over 127, and so do the
+next `block` rows, and so on. The last block may be shorter. A block of zeros has scale 1. Return the integers, int8 [N, d], and the
+scales, float32 [number of blocks]: integer · scale of its block restores x, up to half a scale.
 """
 
 STUB = '''

@@ -8,7 +8,8 @@ first, that is row 9 · 16 + 4 = 148.
 
 `table` [B, slots] holds the pages of each of B sequences, in order; where a sequence has no page, it holds −1. For `sequence` [n] and
 `token` [n] return a tensor [n] with the row of the pool in which `token[i]` of `sequence[i]` lies, and −1 where that sequence has no
-such token. `lengths` [B] says how many each has; a token is 0 or more, and may lie beyond the table. All are int64.
+such token. `lengths` [B] says how many each has; a token is 0 or more, and may lie beyond the table. These are int64; the
+result may have any integer type.
 """
 
 STUB = '''
