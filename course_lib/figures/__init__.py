@@ -27,7 +27,7 @@ from course_lib.figures.formats import (
     stage_errors,
 )
 from course_lib.figures.h100 import roofline_travels, second_gpu, tiles_on_both
-from course_lib.figures.lab_notes import clocks, launches, pipelining, self_noise, standard_kernels
+from course_lib.figures.lab_notes import clocks, host_times, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
 from course_lib.figures.many_gpus import busy_gpus, hiding, ring_clock, ring_or_ulysses, ring_timelines
@@ -80,6 +80,7 @@ __all__ = [
     "growth",
     "heads_time",
     "hiding",
+    "host_times",
     "idle_sms",
     "laptop_curve",
     "largest_steps",

@@ -26,6 +26,15 @@ class Kernel(NamedTuple):
     dram_write: int
 
 
+class Call(NamedTuple):
+    """What a call costs the host, in microseconds, as ``recordings.host`` times it."""
+
+    n: int
+    mode: str
+    algorithm: str
+    host_us: float
+
+
 def launches(ax: Axes, kernel_us: int, launch_us: int) -> str:
     """Draw five calls of a kernel, eager and replayed from a graph: what the host does above, what the GPU does below.
 
@@ -46,6 +55,16 @@ def launches(ax: Axes, kernel_us: int, launch_us: int) -> str:
     ax.grid(False, axis="y")
     style.kind_label(ax, "model")
     return f"one of many calls: {max(kernel_us, launch_us)} µs eager, {kernel_us} µs replayed"
+
+
+def host_times() -> Table:
+    """The host's microseconds for a call on 64 tokens, as attention() was made at first, as it is made, and beside torch's own."""
+    calls = [call for call in rows(Call, "attention_host") if call.n == 64]
+    took = {(call.algorithm, call.mode): f"{call.host_us:.0f}" for call in calls}
+    modes = list(dict.fromkeys(call.mode for call in calls))
+    names = {"attention(), at first": "an operator, Triton's launch"} | {x: x for x in ("attention()", "cuDNN", "FA2")}
+    found = [[shown, *(took[name, mode] for mode in modes)] for shown, name in names.items()]
+    return Table(["µs of the host", *modes], found)
 
 
 def self_noise() -> style.Picture:
@@ -108,8 +127,9 @@ def pipelining() -> Table:
     return Table(["time with num_stages 3 ÷ with 1", "least", "most"], found)
 
 
-def standard_kernels(heads: int = 64, n: int = 4096) -> Table:
+def standard_kernels() -> Table:
     """Where standard attention's time goes: its four kernels, how often S crosses DRAM in each, its share, its bandwidth."""
+    heads, n = 64, 4096
     steps = [row for row in rows(Kernel, "loop_orders_counters") if row[:3] == ("standard", heads, n)]
     square, whole, found = heads * n * n * cost.element_bytes("fp16"), sum(step.seconds for step in steps), []
     for name, step in zip(("S = QKᵀ", "S ÷ √d", "softmax", "PV"), steps, strict=True):
