@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from course_lib import widgets
-from course_lib.widgets import choice, explore, powers_of_two, slider, steps, text
+from course_lib.widgets import choice, explore, powers_of_two, slider, steps
 
 
 def line(ax, n: int, name: str) -> str:
@@ -99,7 +99,6 @@ def test_the_saved_output_is_the_picture_and_a_text() -> None:
 def test_controls_hold_what_they_are_given() -> None:
     assert powers_of_two(2, 4, 8).value == 8
     assert [label for label, _ in steps([0.5, 1024], 0.5).options] == ["0.5", "1,024"]
-    assert text("3, 2").value == "3, 2"
 
 
 def test_bad_explorers() -> None:

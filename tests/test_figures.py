@@ -192,6 +192,11 @@ def test_the_state_after_all_scores_depends_on_no_order_and_no_block() -> None:
     assert [text.split(" in ")[0] for text in words[3::3]] == ["63 corrections", "0 corrections"]
     with pytest.raises(ValueError, match="order is 'random'; choose one of"):
         figures.scores_in_order(Figure().subplots(), "random", 1)
+    for order in ("as drawn", "rising", "falling"):
+        ax = Figure().subplots()
+        figures.scores_in_order(ax, order, 1)
+        low, high = ax.get_ylim()
+        assert all(low < y < high for line in ax.lines for y in line.get_ydata()), order
 
 
 def test_programs_in_groups_read_fewer_strips_of_large_matrices() -> None:

@@ -13,8 +13,8 @@ def test_the_stepper_ends_at_five_and_1203_by_keys(show) -> None:
     for words in ("(3, 1.000)", "(3, 1.368)", "(5, 1.185)", "(5, 1.203)"):
         page.keyboard.press("ArrowRight")
         page.get_by_text(f"(m, ℓ) = {words}").wait_for()
-    weights = [float(x.get_attribute("data-weight")) for x in page.locator("[data-weight]").all()]
-    assert weights == pytest.approx([0.135, 0.050, 1.0, 0.018])
+    terms = [float(x.get_attribute("data-term")) for x in page.locator("[data-term]").all()]
+    assert terms == pytest.approx([0.135, 0.050, 1.0, 0.018])
 
 
 @pytest.mark.browser

@@ -57,7 +57,7 @@ def moving_ruler() -> style.Picture:
         _ruler,
         axes=(1, 4),
         size=(12, 3.9),
-        alt="four panels, one per arriving score: bars at the scores seen, as high as their weight, under an exponential curve; "
+        alt="four panels, one per arriving score: bars at the scores seen, as high as their terms, under an exponential curve; "
         "below, a ruler with its zero at the maximum",
     )
 
@@ -116,7 +116,7 @@ def scores_in_order(ax: Axes, order: str, block: int) -> str:
     ax.step([*seen, 65], [*m, m[-1]], where="post", color=style.RED, label="m")
     ax.step([*seen, 65], [*l, l[-1]], where="post", color=style.BLUE, label="ℓ")
     ax.axhline(l[-1], color=style.BLUE, ls=":", lw=1.2, label="ℓ at the end")
-    ax.set(xlabel="scores seen", ylabel="score, m and ℓ", xlim=(0, 65), ylim=(-6, 10))
+    ax.set(xlabel="scores seen", ylabel="score, m and ℓ", xlim=(0, 65), ylim=(-8, 18))
     ax.legend(ncols=4, loc="upper left", fontsize=12)
     corrections = sum(b > a for a, b in itertools.pairwise(m))
     return f"{corrections} corrections in {len(states)} blocks; at the end m = {m[-1]:.4f}, ℓ = {l[-1]:.4f}"

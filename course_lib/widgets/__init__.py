@@ -33,17 +33,15 @@ def _words(label: Any) -> str:
     return "" if label is None else checks.text("label", label)
 
 
-def slider(low: int, high: int, value: int, step: int = 1, label: str | None = None) -> w.IntSlider:
-    """Whole numbers from low to high. Raises TypeError or ValueError for a value beyond them and a step below 1."""
+def slider(low: int, high: int, value: int, label: str | None = None) -> w.IntSlider:
+    """Whole numbers from low to high. Raises TypeError or ValueError for a value beyond them."""
     checks.whole("low", low, -_MOST, _MOST)
     checks.whole("high", high, low, _MOST)
     checks.whole("value", value, low, high)
-    checks.positive_int("step", step)
     return w.IntSlider(
         min=low,
         max=high,
         value=value,
-        step=step,
         description=_words(label),
         style=_WIDE,
         layout=w.Layout(width="380px"),
@@ -77,13 +75,6 @@ def choice(options: Sequence[str], value: str | None = None, label: str | None =
         description=_words(label),
         style=_WIDE,
         layout=w.Layout(width="260px"),
-    )
-
-
-def text(value: str, label: str | None = None) -> w.Text:
-    """Free text, taken at each key."""
-    return w.Text(
-        value=checks.text("value", value), description=_words(label), style=_WIDE, layout=w.Layout(width="380px")
     )
 
 

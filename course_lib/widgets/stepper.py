@@ -11,7 +11,7 @@ MOST = 24
 
 
 class SoftmaxStepper(Clickable):
-    """m, l and the correction after each block of a row of at most 24 scores; offline beside online, with passes counted.
+    """m, l and the correction after each block of a row of at most 24 scores.
 
     ``block`` is 1, 2, 4 or 8. Raises ValueError for scores that are empty, too many or not finite.
     """

@@ -39,14 +39,14 @@ function render({ model, el }) {
   button("all signs +", () => { signs = signs.map(() => 1); draw(); });
   let signs = data.row.map(() => 1), large = new Set([data.outlier]), chosen = [stages + 1, 0];
   const words = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
-  const drawing = wideSvg(960, { viewBox: `0 0 960 ${d * 38 + 96}`, role: "group", "aria-label": data.alt }, root);
+  const drawing = wideSvg(860, { viewBox: `0 0 860 ${d * 38 + 96}`, role: "group", "aria-label": data.alt }, root);
   html("div", { class: "legend" }, root, "Click the row: an outlier comes or goes. Click the second column: a sign flips. Click any other number: what is it made of?");
 
   function draw() {
     const at = document.activeElement?.dataset?.cell;
     const all = columns(data.row.map((x, i) => (large.has(i) ? x * size : x)), signs);
     const made = chosen[0] >= 1 ? shares(chosen[1], chosen[0] - 1, d) : [];
-    const step = 960 / all.length, x = (c) => 8 + c * step, width = Math.min(112, step - 40), y = (i) => 34 + i * 38;
+    const width = Math.min(112, 860 / all.length - 40), step = (844 - width) / (all.length - 1), x = (c) => 8 + c * step, y = (i) => 34 + i * 38;
     drawing.replaceChildren();
     for (let c = 2; c < all.length; c++) {
       const half = 2 ** (c - 2);

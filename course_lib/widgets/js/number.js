@@ -69,7 +69,7 @@ function render({ model, el }) {
   const message = html("div", { class: "message", role: "alert" }, root);
   const boxes = html("div", { class: "bits" }, root);
   const formula = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
-  const line = wideSvg(960, { viewBox: "0 0 960 96", role: "img", "aria-label": "neighbouring numbers of the format" }, root);
+  const line = wideSvg(860, { viewBox: "0 0 860 96", role: "img", "aria-label": "neighbouring numbers of the format" }, root);
   const table = html("table", { class: "counters" }, root);
   let wanted = data.start, value = 0, bits = "";
   const format = () => data.formats.find((f) => f.name === choose.value);
@@ -129,10 +129,10 @@ function render({ model, el }) {
   function drawLine(f) {
     line.replaceChildren();
     if (!Number.isFinite(value)) return;
-    const around = neighbours(), step = 2 ** stepPower(value, f), x = (y) => 480 + ((y - value) / step) * 52;
-    svg("line", { x1: 20, x2: 940, y1: 46, y2: 46, stroke: "var(--clickable-line)", "stroke-width": 2 }, line);
+    const around = neighbours(), step = 2 ** stepPower(value, f), x = (y) => 430 + ((y - value) / step) * 48;
+    svg("line", { x1: 20, x2: 840, y1: 46, y2: 46, stroke: "var(--clickable-line)", "stroke-width": 2 }, line);
     for (const y of around) {
-      if (Math.abs(x(y) - 480) > 440) continue;
+      if (Math.abs(x(y) - 430) > 400) continue;
       const here = y === value;
       const tick = svg("g", { class: "tick", "data-value": y, style: "cursor: pointer" }, line);
       svg("rect", { x: x(y) - 12, width: 24, y: 16, height: 52, fill: "transparent" }, tick);
@@ -143,7 +143,7 @@ function render({ model, el }) {
       const y = value + i * step;
       if (rounded(y, f) === y) svg("text", { x: x(y), y: 90, "text-anchor": "middle" }, line, shown(y, 10));
     }
-    if (Number.isFinite(wanted) && wanted !== value && Math.abs(x(wanted) - 480) < 460) {
+    if (Number.isFinite(wanted) && wanted !== value && Math.abs(x(wanted) - 430) < 420) {
       svg("path", { d: `M ${x(wanted)} 44 l -6 -14 h 12 z`, fill: "#e69f00" }, line);
       svg("text", { x: x(wanted), y: 14, "text-anchor": "middle" }, line, "what you typed");
     }

@@ -40,9 +40,10 @@ function render({ model, el }) {
   button("◀", "the step before (left arrow)", -1);
   const where = html("output", { class: "where" }, bar);
   button("▶", "the next step (right arrow)", 1);
-  const drawing = wideSvg(960, { viewBox: "0 0 960 452", role: "group", "aria-label": data.alt }, root);
-  const words = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
-  html("div", { class: "legend" }, root, "Strong: multiplied at this step. Pale: done. Empty: to come. Dots: hidden by the mask. Dashed: waiting. Click a rank to see it alone.");
+  const drawing = wideSvg(860, { viewBox: "0 0 860 430", role: "group", "aria-label": data.alt }, root);
+  const said = html("div", { class: "said" }, root);
+  const words = html("div", { class: "formula", role: "status", "aria-live": "polite" }, said);
+  html("div", { class: "legend" }, said, "Strong: multiplied at this step. Pale: done. Empty: to come. Dots: hidden by the mask. Dashed: waiting. Click a rank to see it alone.");
 
   const walk = (by) => {
     step = Math.min(Number(ranks.value) - 1, Math.max(0, step + by));
@@ -71,7 +72,7 @@ function render({ model, el }) {
         }, drawing);
       });
     });
-    const x0 = 560, wide = 392, tall = Math.min(44, 370 / P), unit = wide / Math.max(...pairs.flat());
+    const x0 = 540, wide = 312, tall = Math.min(44, 208 / P), unit = wide / Math.max(...pairs.flat());
     svg("text", { x: x0 + wide / 2, y: 14, class: "name" }, drawing, "this step");
     now.forEach((count, r) => {
       const y = top + r * tall, source = (r - step + P) % P;

@@ -1,4 +1,4 @@
-// The softmax stepper: a row of scores, taken block by block; offline beside online, with the passes counted.
+// The softmax stepper: a row of scores, taken block by block.
 
 const short = (x) => (Number.isFinite(x) ? String(Number(x.toPrecision(4))).replace("-", "−") : x < 0 ? "−∞" : "∞");
 
@@ -49,8 +49,7 @@ function render({ model, el }) {
   const where = html("span", { class: "where" }, bar);
   const message = html("div", { class: "message", role: "alert" }, root);
   const formula = html("div", { class: "formula", role: "status", "aria-live": "polite" }, root);
-  const drawing = wideSvg(0, { role: "img", "aria-label": "scores and their weights" }, root);
-  const table = html("table", { class: "counters" }, root);
+  const drawing = wideSvg(0, { role: "img", "aria-label": "scores and their terms of the sum" }, root);
   let scores = data.scores, history = states(scores, data.block), step = 0, timer = null;
 
   function draw() {
@@ -58,32 +57,32 @@ function render({ model, el }) {
     drawing.replaceChildren();
     const low = Math.min(0, ...scores), high = Math.max(0, ...scores), room = high - low || 1;
     const y = (value) => 150 - (125 * (value - low)) / room;
-    const floor = 280, tall = 70; // the weights, all on one scale from 0 to 1
+    const floor = 280, tall = 70; // the terms, all on one scale from 0 to 1
     const narrow = matchMedia("(max-width: 600px)").matches, wide = Math.min(narrow ? 70 : 120, 740 / scores.length);
     const span = narrow ? 140 + scores.length * wide : 860;
     drawing.setAttribute("viewBox", `0 0 ${span} 300`);
     drawing.style.minWidth = `${0.78 * span}px`;
     scores.forEach((x, i) => {
       const seen = i < now.seen, fresh = seen && i >= before.seen && step > 0;
-      const weight = Math.exp(x - now.m);
+      const term = Math.exp(x - now.m);
       const left = 50 + i * wide;
-      // Above, the score; below, its weight e^(x − m), which shrinks when a larger maximum comes.
+      // Above, the score; below, its term e^(x − m) of ℓ, which shrinks when a larger maximum comes.
       svg("rect", { x: left, width: wide - 6, y: Math.min(y(x), y(0)), height: Math.max(1, Math.abs(y(x) - y(0))),
         fill: seen ? "#0072b2" : "none", "fill-opacity": fresh ? 0.8 : 0.25,
         stroke: seen ? "#0072b2" : "var(--clickable-line)", "stroke-width": fresh ? 4 : 1.5 }, drawing);
       svg("line", { x1: left, x2: left + wide - 6, y1: floor, y2: floor, stroke: "var(--clickable-line)" }, drawing);
       if (seen) {
-        svg("rect", { x: left, width: wide - 6, y: floor - tall * weight, height: Math.max(1, tall * weight),
-          fill: "#d55e00", "fill-opacity": fresh ? 0.9 : 0.55, "data-weight": weight.toFixed(3) }, drawing);
+        svg("rect", { x: left, width: wide - 6, y: floor - tall * term, height: Math.max(1, tall * term),
+          fill: "#d55e00", "fill-opacity": fresh ? 0.9 : 0.55, "data-term": term.toFixed(3) }, drawing);
       }
       if (wide > 34) {
         svg("text", { x: left + wide / 2 - 3, y: 172 }, drawing, short(x));
-        svg("text", { x: left + wide / 2 - 3, y: 297 }, drawing, seen ? weight.toFixed(3) : "");
+        svg("text", { x: left + wide / 2 - 3, y: 297 }, drawing, seen ? term.toFixed(3) : "");
       }
     });
     if (wide > 34) {
       svg("text", { x: 22, y: 172 }, drawing, "x");
-      svg("text", { x: 22, y: 297 }, drawing, "weight");
+      svg("text", { x: 22, y: 297 }, drawing, "term");
     }
     if (now.seen) {
       svg("line", { x1: 44, x2: 50 + now.seen * wide, y1: y(now.m), y2: y(now.m), stroke: "#d55e00", "stroke-width": 3 }, drawing);
@@ -96,27 +95,6 @@ function render({ model, el }) {
       : step === 1 ? `ℓ = ${now.l.toFixed(3)}, nothing to correct yet;  ${state}`
       : `ℓ = ${before.l.toFixed(3)} × ${power} + ${added.toFixed(3)} = ${before.l.toFixed(3)} × ${now.factor.toFixed(3)} + ${added.toFixed(3)} = ${now.l.toFixed(3)};  ${state}`;
     where.textContent = `${step} of ${history.length - 1}`;
-    counts(now);
-  }
-
-  // How far each form has read, and what it can emit. Offline: max, sum, divide; online: statistics, divide; fused: one pass.
-  function counts(now) {
-    const n = scores.length, share = now.seen / n, done = now.seen === n;
-    table.replaceChildren();
-    const head = html("tr", {}, html("thead", {}, table));
-    for (const words of ["form", "passes over the row", "elements read so far", "after these"]) html("th", {}, head, words);
-    const body = html("tbody", {}, table);
-    const rows = [
-      ["offline softmax", 3, done ? "knows m; two more passes" : "knows a maximum so far, no sum"],
-      ["online softmax", 2, done ? "knows m and ℓ; one more pass" : "knows m and ℓ of what it saw"],
-      ["online, fused with the average", 1, done ? "has the answer" : "has the answer for what it saw"],
-    ];
-    for (const [name, passes, words] of rows) {
-      const row = html("tr", {}, body);
-      html("th", {}, row, name);
-      for (const text of [String(passes), `${now.seen} of ${passes * n}`, words]) html("td", {}, row, text);
-    }
-    table.dataset.share = share.toFixed(3);
   }
 
   function take() {
