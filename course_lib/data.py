@@ -169,17 +169,6 @@ def _reported(name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
-    """One column of rows as a list; raises ValueError listing the columns for one that is not there."""
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise TypeError(f"rows is {checks.shown(rows)}; pass a list of rows, for example reported('sources')")
-    if not rows:
-        raise ValueError("rows is empty; pass at least one row")
-    for row in rows:
-        checks.one_of("column", name, list(row))
-    return [row[name] for row in rows]
-
-
 @functools.cache
 def claims() -> dict[str, dict[str, str]]:
     """The claims ledger by id: source, lecture, the claim, the experiment that tests it."""

@@ -123,7 +123,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "Gpu.flops_per_s": (GPU.flops_per_s, {"dtype": "fp16"}),
     "Measured.version": (data.measured("nvidia-h200", "forward_ladder").version, {"package": "torch"}),
-    "data.column": (lambda column: data.column([{"n": 1}], column), {"column": "n"}),
     "data.gpu": (lambda gpu: data.gpu(gpu), {"gpu": "H200"}),
     "data.reported": (data.reported, {"name": "sources"}),
     "data.measured": (data.measured, {"device": "nvidia-h200", "name": "forward_ladder"}),

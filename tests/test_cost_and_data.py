@@ -93,11 +93,6 @@ def test_every_gpu_that_the_course_names_is_there() -> None:
     ("call", "error", "message"),
     [
         (lambda: data.gpu("T4").flops_per_s("bf16"), ValueError, "the T4 has no bf16 tensor-core rate"),
-        (
-            lambda: data.column(data.reported("intensity"), "fast"),
-            ValueError,
-            "column is 'fast'; choose one of 'n', 'd', 'standard'",
-        ),
         (lambda: data.link("USB"), ValueError, "link is 'USB'; choose one of 'NVLink 3', 'NVLink 4'"),
         (lambda: claims.verdict("C99", ("x", True)), ValueError, "claim is 'C99'; data/claims.csv has C1"),
         (lambda: claims.verdict("C1"), ValueError, "no findings for C1"),

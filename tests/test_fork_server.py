@@ -50,17 +50,17 @@ def test_a_module_is_read_as_it_is_now(tmp_path, monkeypatch) -> None:
 
 
 def test_what_goes_wrong_is_said_and_ends_with_its_process() -> None:
-    with pytest.raises(fork_server.ForgeError, match=r"FileNotFoundError.*/no/such/folder"):
+    with pytest.raises(fork_server.ForkServerError, match=r"FileNotFoundError.*/no/such/folder"):
         asked(os.listdir, "/no/such/folder")
-    with pytest.raises(fork_server.ForgeError, match="the process ended with code 3"):
+    with pytest.raises(fork_server.ForkServerError, match="the process ended with code 3"):
         asked(os._exit, 3)
     with pytest.raises(
         ValueError, match=r"work is <function .*<lambda>.*, which .* cannot be handed to another process"
     ):
         asked(lambda: 1)
-    with pytest.raises(fork_server.ForgeError, match="SystemExit: 4"):
+    with pytest.raises(fork_server.ForkServerError, match="SystemExit: 4"):
         asked(sys.exit, 4)
-    with pytest.raises(fork_server.ForgeError, match="the process ended with code -11"):
+    with pytest.raises(fork_server.ForkServerError, match="the process ended with code -11"):
         asked(signal.raise_signal, signal.SIGSEGV)
     assert asked(abs, -5) == 5
 

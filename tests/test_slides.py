@@ -8,6 +8,7 @@ import pytest
 from course_lib.publish import notebooks, slides
 
 LECTURES = {path.name[:2]: path for path in notebooks.lectures()}
+WORDS, LINES = 60, 20  # of text, of a listing
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 
 
@@ -32,11 +33,11 @@ def shown(lecture, slide) -> str:
 
 def test_a_slide_is_made_for_a_room(lecture) -> None:
     found = slides.read(lecture)
-    assert not [s.heading for s in found if s.words > slides.WORDS], f"over {slides.WORDS} words: the rest is said"
+    assert not [s.heading for s in found if s.words > WORDS], f"over {WORDS} words: the rest is said"
     listings = [(s, listing) for s in found for listing in slides.FENCE.findall(s.text)]
     listings += [(s, shown(lecture, s)) for s in found if s.cell]
-    long = [s.heading for s, listing in listings if len(listing.strip("`\n").splitlines()) > slides.LINES]
-    assert not long, f"listings of over {slides.LINES} lines: write the lines that matter on the slide"
+    long = [s.heading for s, listing in listings if len(listing.strip("`\n").splitlines()) > LINES]
+    assert not long, f"listings of over {LINES} lines: write the lines that matter on the slide"
     assert len(found) >= 12, "a lecture has twelve slides or more: one thought on each"
     assert found[0].heading.startswith("# "), "the first slide's heading is the lecture's title, after '# '"
     low = [s.heading for s in found[1:] if not s.heading.startswith("## ")]

@@ -26,7 +26,7 @@ def test_amdahl_forwards_and_backwards() -> None:
 
 
 def made_up(t: int, attention: float, seconds: float = 3.0) -> capstone_steps.Step:
-    return capstone_steps.Step(64, 1, t, 65_536, "attention", True, seconds + attention, attention, 1.0, 0.1, 1)
+    return capstone_steps.Step(64, 1, t, 65_536, "attention", True, seconds + attention, attention, 1.0, 1)
 
 
 def test_a_crossing_lies_between_the_recorded_contexts(monkeypatch) -> None:

@@ -31,7 +31,6 @@ class Sample(NamedTuple):
     attention: str
     step: int
     parameters: int
-    train_characters: int
     seconds: float
     validation: float
     temperature: float

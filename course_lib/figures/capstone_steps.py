@@ -31,7 +31,6 @@ class Step(NamedTuple):
     seconds: float
     attention_seconds: float
     matmul_seconds: float
-    optimiser_seconds: float
     peak_bytes: int
 
     @property

@@ -31,7 +31,7 @@ class Timed(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What the profiler counted: busy shares, the clock in GHz, instructions of all warps."""
+    """What the profiler counted: the tensor cores' busy share, the clock in GHz."""
 
     algorithm: str
     heads: int
@@ -40,9 +40,6 @@ class Counted(NamedTuple):
     clock_ghz: float
     seconds: float
     tensor_cores: float
-    special_functions: float
-    issue_slots: float
-    instructions: int
 
 
 class Setting(NamedTuple):

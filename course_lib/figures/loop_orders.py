@@ -35,7 +35,6 @@ class Counted(NamedTuple):
     seconds: float
     occupancy: float
     l1_read: int
-    l1_write: int
     sm_read: int
     l2_read: int
     l2_write: int

@@ -180,7 +180,7 @@ def _compile_in_child(call: tuple[Callable[..., Any], Sequence[Any], dict[str, A
     environment = os.environ | {"TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": "", "TRITON_DUMP_PTXAS_LOG": "1"}
     try:
         return fork_server.result(_child, pickle.dumps(plain), arch, environment=environment)
-    except fork_server.ForgeError as error:
+    except fork_server.ForkServerError as error:
         raise CompileError(str(error)) from None
 
 

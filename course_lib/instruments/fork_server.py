@@ -25,7 +25,7 @@ _servers: dict[int, subprocess.Popen[bytes]] = {}  # a fork of this process does
 _asking = threading.Lock()
 
 
-class ForgeError(RuntimeError):
+class ForkServerError(RuntimeError):
     """The process ended without a result; the words are the end of what it wrote to stderr."""
 
 
@@ -33,7 +33,7 @@ def result(work: Callable[..., Any], *args: Any, environment: Mapping[str, str])
     """``work(*args)``, computed in a new process with this environment and this working folder.
 
     ``work`` is a function of a module; it, its arguments and its result are pickled. Raises ValueError for what cannot be,
-    ForgeError with what an exception of ``work`` printed, or how the process ended. There has to be ``os.fork``, as there is
+    ForkServerError with what an exception of ``work`` printed, or how the process ended. There has to be ``os.fork``, as there is
     wherever Triton has wheels.
     """
     try:
@@ -56,7 +56,7 @@ def result(work: Callable[..., Any], *args: Any, environment: Mapping[str, str])
                 if code
                 else "the server of processes does not start"
             )
-            raise ForgeError(said[-2000:] or ended)
+            raise ForkServerError(said[-2000:] or ended)
         return pickle.loads(answer.read_bytes())
 
 

@@ -225,16 +225,6 @@ def decode_bytes(ranks: int, heads: int, d: int, dtype: str | torch.dtype = "bf1
     return (ranks - 1) * heads * (d * element_bytes(dtype) + sums)
 
 
-def crossover(heads: int, kv_heads: int) -> float:
-    """The number of ranks from which a forward ring sends as many bytes as Ulysses, or more: P = H/Hk + 1.
-
-    From (P - 1) 2 c Hk D e = (P - 1)/P c D e (2 H + 2 Hk): below it the ring sends less. It takes P to divide Hk, or less repeats.
-    """
-    checks.positive_int("heads", heads)
-    checks.positive_int("kv_heads", kv_heads)
-    return heads / kv_heads + 1
-
-
 # --- time ---
 
 

@@ -22,7 +22,13 @@ def largest(format: str) -> float:
 
 
 def _rounded(x: torch.Tensor, format: str) -> torch.Tensor:
-    return x.round().clamp(-127, 127) if format == "int8" else rounded(x, format)
+    """x as numbers of a format; what a scale leaves a little beyond the largest becomes the largest."""
+    limit = largest(format)
+    if format == "int8":
+        return x.round().clamp(-limit, limit)
+    if x.dtype == torch.float32:  # torch's own conversion gives the same numbers in a tenth of the time
+        return x.clamp(-limit, limit).to(format_of(format).dtype).to(x.dtype)
+    return rounded(x, format)
 
 
 class Quantised(NamedTuple):

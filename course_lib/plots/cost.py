@@ -176,7 +176,7 @@ def roofline(ax: Axes, gpu: Gpu, dtype: str, points: Mapping[str, float]) -> Axe
     return ax
 
 
-def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic], kind: str = "model") -> str:
+def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic]) -> str:
     """One stacked bar for each algorithm: bytes by tensor, read (plain) and written (hatched); returns the totals."""
     seen = set()
     for name, traffic in checks.entries("traffics", traffics, most=100).items():
@@ -185,7 +185,8 @@ def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic], kind: str = "model")
         left = 0.0
         for hatch, part in (("", traffic.reads), ("///", traffic.writes)):
             for name, size in part.items():
-                label = None if (name, hatch) in seen else f"{name} written" if hatch else f"{name} read"
+                shown = "ℓ" if name == "l" else name
+                label = None if (name, hatch) in seen else f"{shown} written" if hatch else f"{shown} read"
                 seen.add((name, hatch))
                 ax.barh(y, size / 1e6, left=left, color=shade(name), hatch=hatch, edgecolor="white", lw=0, label=label)
                 left += size / 1e6
@@ -194,5 +195,5 @@ def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic], kind: str = "model")
     ax.set_xlabel("MB between HBM and SRAM")
     ax.grid(False, axis="y")
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=11)
-    kind_label(ax, kind)
+    kind_label(ax, "model")
     return ", ".join(f"{name}: {bytes_text(t.total_bytes)}" for name, t in traffics.items())

@@ -20,7 +20,6 @@ from course_lib.show import style
 WIDTH, HEIGHT = 1280, 720
 FIGURE = 470  # pixels: the tallest figure in JupyterLab
 MARGIN = 44
-WORDS, LINES = 60, 20  # of text, of a listing
 TEXT, CODE = 32, 22  # pixels
 
 _CELL = re.compile(r"^!\[(code)?\]\(#([\w-]+)\)$", re.MULTILINE)

@@ -24,7 +24,6 @@ FONTS = {
     ("DejaVu Sans Mono", 700, "normal"): "dejavu-mono/files/dejavu-mono-latin-700-normal.woff2",
 }
 REVEAL = ("reset.css", "reveal.css", "reveal.js", "plugin/notes.js")
-AXE = MODULES / "axe-core" / "axe.min.js"  # checks a page's accessibility; no page has it
 
 
 def fetch(folder: Path = HERE) -> None:
