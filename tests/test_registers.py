@@ -16,6 +16,12 @@ def test_the_pairs_of_flash_attention_3() -> None:
     assert [registers.at_start(n) for n in (1, 2, 3, 4)] == [256, 256, 168, 128]
 
 
+def test_only_two_matmuls_in_flight_need_what_the_producer_gives_away() -> None:
+    for d, consumers in ((64, 3), (128, 2)):
+        one, two = (sum(registers.tiles(d, in_flight=n).values()) + 20 for n in (1, 2))
+        assert one <= registers.at_start(consumers + 1) < two
+
+
 @given(st.integers(1, 7), st.integers(3, 32).map(lambda n: 8 * n))
 def test_a_plan_keeps_to_the_limits_and_no_better_one_does(consumers, producer) -> None:
     pool = registers.at_start(consumers + 1) * (consumers + 1)
