@@ -24,6 +24,7 @@ from course_lib.kernels.hopper import (
     specialised,
 )
 from course_lib.kernels.hopper.launching import at_once
+from course_lib.kernels.hopper.rungs import TILINGS
 from course_lib.model.pipeline import loads
 
 pytestmark = pytest.mark.kernel
@@ -251,6 +252,15 @@ def test_every_rung_compiles_and_none_spills(rung, arch, d, causal) -> None:
     assert (report.wgmma > 0, report.mma > 0) == (arch == 90, arch == 80)
     by_engine, by_threads = report.count("cp.async.bulk.tensor"), report.count("cp.async.c")
     assert (by_engine > 0, by_threads > 0) == (RUNGS[rung].descriptors, not RUNGS[rung].descriptors)
+
+
+@pytest.mark.parametrize("rung", ["specialised", "overlap", "ping-pong"])
+def test_no_barrier_is_made_that_nobody_waits_for(rung) -> None:
+    """The compiler laid the counter's answer where such barriers were: two for each buffer of a ring, four of the queue, turns."""
+    tiling = TILINGS[128]
+    rings = 2 * (2 * tiling.stages) + tiling.consumers * (2 * 2)
+    made = compiled.inspect(forward, rung, *[meta(128)] * 3, True).count("mbarrier.init")
+    assert made == rings + 4 + (tiling.consumers if RUNGS[rung].ping_pong else 0)
 
 
 @pytest.mark.weekly  # at d = 64: test_registers.py

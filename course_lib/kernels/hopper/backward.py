@@ -294,7 +294,7 @@ def backward_kernel(
     )  # fmt: skip
     issued = (q_desc, L_desc, do_desc, delta_desc, k_desc, v_desc, ring, k_ring, v_ring)
     # The producer is four warps, where ``specialised_kernel`` says why its own is one: here one makes the consumers spill more, and costs
-    # 2 to 8 % (short runs on an H200). While processes shared a GPU this kernel, whose tiles are long, has always ended.
+    # 2 to 8 % (short runs on an H200). While processes shared a GPU this kernel has always ended; nothing lies on its barriers.
     gl.warp_specialize(
         [
             (_consumer, (0, BLOCK_D, BLOCK_M, FOLDED, GROUPED) + mine),

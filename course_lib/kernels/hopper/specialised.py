@@ -288,9 +288,11 @@ def specialised_kernel(
     if CONSUMERS == 3:
         q2 = make_ring(q_desc, 2, 1)
     queue = make_queue(CONSUMERS)
-    # Last: to what is allocated later the compiler would give the place of barriers for which nobody waits (where there is
-    # no ping-pong), and TMA would write into them.
-    turns = make_turns(CONSUMERS)
+    # No barrier that nobody waits for: the compiler would lay something else in its place (TMA's tiles, the counter's answer), and
+    # what lies on a barrier that was made and not invalidated may be lost.
+    turns = Turns(queue.full, CONSUMERS)
+    if PING_PONG:
+        turns = make_turns(CONSUMERS)
     # The barriers were initialised by the threads; without the fence TMA's first arrivals could meet them uninitialised.
     fence_async_shared()
     mine = (k_ring, v_ring, queue, turns, o_desc, L_ptr, per_batch, n_q, n_k, offset, scale)
@@ -298,8 +300,8 @@ def specialised_kernel(
     # Registers per thread, for the warpgroups after the first, which keeps the rest. All start with equal parts, 3 · 168 or 4 · 128;
     # setmaxnreg then moves the producer's to the consumers: 24 + 2 · 240 = 504, 32 + 3 · 160 = 512. A consumer needs them for S and
     # O in fp32, 64 and 64 registers for 128 keys at D = 128, and for P; the producer's one thread holds a few indices.
-    # The producer is one warp: several have to share the counter's answer through a barrier, and where processes took turns on
-    # a GPU, some warps went on with the answer of before, and the kernel did not end.
+    # The producer is one warp: of four, some went on with an old answer of the counter where processes took turns on a GPU, and the
+    # kernel did not end. (That answer lay on barriers of ``turns``, which were made without ping-pong, too.)
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
