@@ -42,7 +42,7 @@ def test_an_exception_is_shown_short_at_the_students_line() -> None:
         ("import os; os._exit(3)", "exit code 3"),
         ("raise SystemExit('bye')", "SystemExit: bye"),
         ("return (lambda: 1), 2", "m: a function came back; return a number"),
-        ("return None", "None came back: is a return missing?"),
+        ("m = max(m, 0.0)", "None came back: is a return missing?"),
         ("return 1, 2, 3", "a tuple of 3 came back; return a tuple of 2: m, l"),
     ],
 )
@@ -52,11 +52,33 @@ def test_whatever_happens_ends_in_words(body, words) -> None:
     assert any(words in line for line in report.details), report
 
 
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def crossover(old, new):\n    if new < old: return 3", "None came back, right is 42"),
+        ("def crossover(old, new):\n    return None", "None came back, right is 42"),
+        ("def crossover(old, new):\n    old = new", "None came back, right is 42: is a return missing?"),
+        ("def online_update(m, l, x):\n    return None", "None came back"),
+    ],
+)
+def test_a_return_is_missed_only_where_none_is_not_an_answer(source, words) -> None:
+    report = check(defined(source, source[4:].split("(")[0]))
+    assert report.details[-1] == words
+
+
 def test_an_endless_loop_ends_in_time() -> None:
     begin = time.perf_counter()
     report = check(online("import time\n    while True: time.sleep(9)"))  # one that computes: test_check_kernels.py
-    assert "did not end within 5 seconds" in report.details[-1]
+    assert (
+        "did not end within 5 seconds: does every loop come to an end, and in few enough steps?" in report.details[-1]
+    )
     assert time.perf_counter() - begin < 12
+
+
+def test_who_calls_backward_is_told_that_autograd_is_off() -> None:
+    body = "x = x.clone().requires_grad_()\n    y = cap * torch.tanh(x / cap)\n    y.backward(dy)\n    return y.detach(), x.grad"
+    report = check(defined(f"def softcap_with_gradient(x, cap, dy):\n    {body}", "softcap_with_gradient"))
+    assert "RuntimeError: autograd is off: write the slope yourself" in report.details
 
 
 def test_what_is_printed_is_shown_with_a_failure() -> None:
@@ -158,6 +180,13 @@ def test_other_arguments_are_refused_before_anything_runs() -> None:
         (np.int64(3), 3, ""),
         (np.float64(0.5), 0.5, ""),
         (None, (1.0, 2.0), "is a return missing?"),
+        ((None, 2.0), (1.0, 2.0), "item 1 of 2: None came back, right is 1.0"),
+        (
+            torch.ones(2),
+            torch.ones(2, dtype=torch.int8),
+            "the numbers are right, but their type is torch.float32; return torch.int8",
+        ),
+        (torch.full((2,), 1.5), torch.ones(2, dtype=torch.int8), "[1.5, 1.5] came back, right is [1, 1] (int8)"),
         (None, 42, "None came back, right is 42: is a return missing?"),
         (1.00002, 1.0, "(off by 2e-05; 1e-05 is allowed)"),
         (1, 1.0, ""),

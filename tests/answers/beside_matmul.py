@@ -92,3 +92,20 @@ def wrong_only_a_wait_for_none_counts(loop):
 def wrong_only_hgmma(loop):
     """QGMMA is passed over"""
     return right_with_a_queue([line for line in loop if "QGMMA" not in line])
+
+
+def wrong_waits_under_a_condition_are_passed_over(loop):
+    return right_with_a_queue([line for line in loop if not re.match("@.*DEPBAR", line)])
+
+
+def wrong_matmuls_under_a_condition_are_passed_over(loop):
+    return right_with_a_queue([line for line in loop if not re.match("@.*GMMA", line)])
+
+
+def wrong_one_kind_of_condition(loop):
+    return right_with_a_queue([line for line in loop if not line.startswith("@!")])
+
+
+def wrong_an_arrival_is_a_wait(loop):
+    """WARPGROUP.ARRIVE is taken for a wait"""
+    return right_with_a_queue([line.replace("ARRIVE", "DEPBAR.LE gsb0, 0x0") for line in loop])

@@ -5,6 +5,7 @@ import torch
 
 def _walk(memory, Q, K, V, O, G, block_m, block_n, *, get, put, backwards=False, bug=""):
     rows, n = len(Q.data), len(K.data)
+    low = -1e38 if bug == "finite mask" else -math.inf
     for i in range(0, rows, block_m):
         with memory.scope("queries"):
             q = get(Q, i, i + block_m) / (1 if bug == "no scale" else math.sqrt(Q.data.shape[1]))
@@ -20,7 +21,7 @@ def _walk(memory, Q, K, V, O, G, block_m, block_n, *, get, put, backwards=False,
                     k, v = get(K, j, end), get(V, j, end)
                     s = memory.matmul(q, k.T)
                     if bug != "no mask":
-                        s = s.masked_fill(torch.arange(j, j + len(k)) >= limit - int(bug == "strict"), -math.inf)
+                        s = s.masked_fill(torch.arange(j, j + len(k)) >= limit - int(bug == "strict"), low)
                     new = s.max().expand(count, 1) if bug == "one for all rows" else s.amax(1, keepdim=True)
                     new = new if bug == "block maximum" else torch.maximum(m, new)
                     safe = new if bug else new.masked_fill(new == -math.inf, 0)
@@ -131,3 +132,12 @@ def wrong_own_key_hidden(memory, Q, K, V, O, G, block_m, block_n):
 def wrong_no_scale(memory, Q, K, V, O, G, block_m, block_n):
     """not divided by"""
     _wrong(memory, Q, K, V, O, G, block_m, block_n, "no scale")
+
+
+def wrong_mask_of_the_lowest_score(memory, Q, K, V, O, G, block_m, block_n):
+    _wrong(memory, Q, K, V, O, G, block_m, block_n, "finite mask")
+
+
+def wrong_all_keys_at_once(memory, Q, K, V, O, G, block_m, block_n):
+    """all of K and V is loaded at once"""
+    _wrong(memory, Q, K, V, O, G, block_m, len(K.data), "all keys")

@@ -91,5 +91,17 @@ def wrong_numbers_for_bytes(report):
 
 
 def wrong_threshold_of_two(report):
-    """from 2 on"""
+    """from a higher bound on"""
     return _by_bounds(report, least=2)
+
+
+def wrong_empty_seats_if_bounds_are_near(report):
+    change, bound = _by_bounds(report)
+    more = _by_bounds(dict(report, bytes=1), least=0)[1]
+    return ("programs", more) if change == "bytes" and more > 0.8 * bound else (change, bound)
+
+
+def wrong_bytes_if_bounds_are_near(report):
+    change, bound = _by_bounds(report)
+    fewer = _by_bounds(report, more=1e-9, least=0)[1]
+    return ("bytes", fewer) if change == "programs" and fewer > 0.8 * bound else (change, bound)

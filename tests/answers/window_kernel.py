@@ -160,7 +160,7 @@ def wrong_whole_rows_of_scores(
 @triton.jit
 def _upwards(
     q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    EARLY: tl.constexpr, ONE: tl.constexpr, CUT: tl.constexpr,
+    EARLY: tl.constexpr, ONE: tl.constexpr, CUT: tl.constexpr, LOW: tl.constexpr = float("-inf"),
 ):  # fmt: skip
     first = tl.program_id(0) * BLOCK_M
     i = first + tl.arange(0, BLOCK_M)
@@ -172,7 +172,7 @@ def _upwards(
     for start in range(begin, tl.minimum(first + BLOCK_M, n), BLOCK_N):
         j = start + tl.arange(0, BLOCK_N)
         s = tl.dot(q, tl.trans(_rows(k_ptr, j, n, D)), input_precision="ieee") * scale
-        s = tl.where((j[None, :] <= i[:, None]) & (i[:, None] - j[None, :] < window), s, -float("inf"))
+        s = tl.where((j[None, :] <= i[:, None]) & (i[:, None] - j[None, :] < window), s, LOW)
         new = tl.maximum(m, tl.max(s) if ONE else tl.max(s, 1))
         safe = tl.where(new > -float("inf"), new, 0.0)
         p, old = tl.exp(s - safe[:, None]), tl.exp(m - safe)
@@ -203,3 +203,10 @@ def wrong_begins_at_a_multiple_of_the_block_of_queries(
     q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
     _upwards(q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D, BLOCK_M, BLOCK_N, False, False, BLOCK_M)
+
+
+@triton.jit
+def wrong_mask_of_the_lowest_score(
+    q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    _upwards(q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D, BLOCK_M, BLOCK_N, False, False, BLOCK_N, -1e38)

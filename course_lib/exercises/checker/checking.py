@@ -12,10 +12,10 @@ from course_lib.exercises.base import Case, Exercise
 from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.checker import compiling, progress_file
 from course_lib.exercises.checker.diagnosis import diagnose
-from course_lib.exercises.checker.differences import differs, text
+from course_lib.exercises.checker.differences import NO_RETURN, differs, text
 from course_lib.exercises.checker.material import Material, attempts, material
 from course_lib.exercises.page.definitions import definitions, script
-from course_lib.exercises.page.functions import page_of, source_of, to_be_mended, untouched
+from course_lib.exercises.page.functions import none_is_meant, page_of, source_of, to_be_mended, untouched
 from course_lib.exercises.processes.forked_process import Failure, Outcome
 from course_lib.exercises.sandbox.answering import first_settings, wrong_shape
 from course_lib.exercises.values import printable
@@ -130,10 +130,10 @@ def _judge(exercise: Exercise, function: Callable[..., Any]) -> Report:
 
 
 def judged(exercise: Exercise, known: Material, found: Sequence[Outcome], source: Callable[[], str]) -> Report:
-    """The report on what became of each case; ``source``: of the function, asked for if it is a kernel that fails."""
+    """The report on what became of each case; ``source``: of the function, asked for if it fails."""
     passed: list[str] = []
     for case, right, outcome in zip(known.cases, known.expected, found):
-        words = complaint(exercise, case, right, outcome)
+        words = complaint(exercise, case, right, outcome, source)
         if words:
             foreign = foreign_words(source()) if exercise.compiles else ()
             name = "" if foreign else diagnose(exercise, known, found)
@@ -169,14 +169,18 @@ def _end(printed: str) -> str:
     return text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
 
 
-def complaint(exercise: Exercise, case: Case, right: Any, outcome: Outcome) -> tuple[str, ...]:
-    """What is wrong with an outcome, in lines; () if nothing is."""
+def complaint(
+    exercise: Exercise, case: Case, right: Any, outcome: Outcome, source: Callable[[], str]
+) -> tuple[str, ...]:
+    """What is wrong with an outcome, in lines; () if nothing is. ``source``: of the function, asked for if None came back."""
     if isinstance(outcome.result, Failure):
         return tuple(x for x in (outcome.result.words, outcome.result.line) if x)
     words = differs(outcome.result, right, exercise.tolerance, exercise.parts)
     words = words or exercise.remark(case, outcome.result)
     if not words:
         return ()
+    if outcome.result is None and none_is_meant(source(), exercise.stub):
+        words = words.removesuffix(NO_RETURN)
     unwritten = bool(exercise.compiles) and "nan came back" in words and not outcome.notes
     return (words, *outcome.notes, *((NOTHING_STORED,) if unwritten else ()))
 

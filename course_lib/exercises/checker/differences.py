@@ -11,6 +11,7 @@ from course_lib.exercises.values import Other, Whatever, plain
 
 LONGEST = 300  # characters of a value
 MANY = 32  # numbers of a tensor
+NO_RETURN = ": is a return missing?"
 
 
 def differs(found: Any, right: Any, tolerance: float, parts: Sequence[str] = ()) -> str:
@@ -20,15 +21,16 @@ def differs(found: Any, right: Any, tolerance: float, parts: Sequence[str] = ())
     Tuples and dictionaries are compared part by part; ``parts`` names those of a tuple, or of each tuple in a dictionary. ``ANY`` is
     equal to all.
     """
-    return _differs(plain(found), right, tolerance, parts)
+    found = plain(found)
+    words = _differs(found, right, tolerance, parts)
+    return words + NO_RETURN if words and found is None else words
 
 
 def _differs(found: Any, right: Any, tolerance: float, parts: Sequence[str] = ()) -> str:
     if isinstance(right, Whatever):
         return ""
     if found is None and right is not None:
-        told = f", right is {text(right)}" if isinstance(right, int | float | str) else ""
-        return f"None came back{told}: is a return missing?"
+        return "None came back" + (f", right is {text(right)}" if isinstance(right, int | float | str) else "")
     if isinstance(right, tuple | list):
         return _parts_differ(found, right, tolerance, parts)
     if isinstance(right, dict):
@@ -116,9 +118,11 @@ def _tensor_differs(found: Any, right: torch.Tensor, tolerance: float) -> str:
     if found.dtype.is_complex:
         return f"a tensor of complex numbers came back; return one of {_dtype(right)}"
     if not right.is_floating_point():
-        if found.is_floating_point() or not torch.equal(found.long(), right.long()):
+        whole = not found.is_floating_point() or torch.equal(found.double().trunc(), found.double())
+        if not whole or not torch.equal(found.long(), right.long()):
             return f"{text(found)} came back, right is {text(right)} ({_dtype(right)})"
-        return ""
+        wrong = found.is_floating_point()
+        return f"the numbers are right, but their type is {found.dtype}; return {right.dtype}" if wrong else ""
     one, other = found.double(), right.double()
     finite = other[other.isfinite()].abs()
     size = float(finite.max()) if finite.numel() else 1.0

@@ -140,7 +140,7 @@ def _judged(exercise: Exercise, known: _Known, found: list[Any], text: str) -> R
     if len(found) < first + len(known.unseen.cases) and not isinstance(found[-1].result, Failure):
         return report._replace(status="failed", failed=UNREADABLE)
     for case, right, outcome in zip(known.unseen.cases, known.unseen.expected, found[first:]):
-        if words := checking.complaint(exercise, case, right, outcome):
+        if words := checking.complaint(exercise, case, right, outcome, lambda: text):
             details = (case.property, *checking.shown(exercise, case), *words)
             return report._replace(status="failed", failed=OTHER_NUMBERS, details=details)
     return report

@@ -10,19 +10,21 @@ from course_lib.exercises.oracles import variants
 MATMUL = "HGMMA.64x128x16.F32.BF16 R24, gdesc[UR{}], R24"
 EIGHT = "QGMMA.64x128x32.F32.E4M3.E4M3 R24, gdesc[UR{}], R24"
 KINDS = {
-    "e": "MUFU.EX2 R{}, R{}", "p": "@P0 MUFU.EX2 R{}, R{}", "r": "MUFU.RCP R{}, R{}", "f": "FFMA R{}, R{}, R2, -R9",
-    "a": "FADD R{}, R{}, R6", "w": "WARPGROUP.ARRIVE", "s": "@!P1 SYNCS.ARRIVE.TRANS64.A1T0 RZ, [UR{}+0x30220], RZ",
+    "e": "MUFU.EX2 R{}, R{}", "p": "@P0 MUFU.EX2 R{}, R{}", "n": "@!P1 MUFU.EX2 R{}, R{}",
+    "r": "MUFU.RCP R{}, R{}", "f": "FFMA R{}, R{}, R2, -R9",
+    "a": "FADD R{}, R{}, R6", "w": "WARPGROUP.ARRIVE", "d": "@!P1 WARPGROUP.DEPBAR.LE gsb0, 0x0",
+    "s": "@!P1 SYNCS.ARRIVE.TRANS64.A1T0 RZ, [UR{}+0x30220], RZ",
 }  # fmt: skip
 
 
 def lines(short: str) -> list[str]:
-    """The lines of a loop: m a part of a matmul, M its last one, q and Q for 8 bits, 0 to 9 a wait, and KINDS."""
+    """The lines of a loop: m a part of a matmul, M its last one, c and C with a condition, q and Q for 8 bits, 0 to 9 a wait, and KINDS."""
     found = []
     for i, letter in enumerate(short):
         if letter.isdecimal():
             found.append(f"WARPGROUP.DEPBAR.LE gsb0, 0x{letter}")
-        elif letter in "mMqQ":
-            line = (MATMUL if letter in "mM" else EIGHT).format(16 + 4 * (i % 8))
+        elif letter in "mMqQcC":
+            line = {"q": EIGHT, "c": f"@P0 {MATMUL}"}.get(letter.lower(), MATMUL).format(16 + 4 * (i % 8))
             found.append(line + ", gsb0" * letter.isupper())
         else:
             found.append(KINDS[letter].format(10 + i % 80, 30 + i % 80))
@@ -46,6 +48,7 @@ def cases() -> Iterable[Case]:
         ("a wait between the parts of a matmul, which cannot make sure of it", "em0emeM0ee"),
         ("exponentials between the parts of a second matmul", "mMmeM1e0e"),
         ("a wait for none, and then one for at most one", "mMe01ee"),
+        ("a matmul, a wait and exponentials under conditions; an arrival is no wait", "mMwncCpden"),
         ("no exponential", "mM0fa"),
     ):
         yield Case(words, (lines(short),))
@@ -55,7 +58,8 @@ def drawn(draw: random.Random) -> Iterable[Case]:
     """Cases that no copy of the course holds: for grading."""
     for _ in range(8):
         parts = [
-            draw.choice(("mM", "qqQ", "mmmM", "0", "1", "2", "e" * draw.randint(1, 9), "fpa", "ree")) for _ in range(9)
+            draw.choice(("mM", "qqQ", "mmmM", "0", "1", "2", "e" * draw.randint(1, 9), "fpa", "ree", "cC", "wn", "d"))
+            for _ in range(9)
         ]
         yield Case("any loop", (lines("".join(["e", *parts, draw.choice("012")])),))
 
@@ -70,7 +74,7 @@ def expected(loop: list[str]) -> tuple[int, int, int]:
         if re.search(r"[HQ]GMMA", line):
             begun = ended + 1
             ended += line.endswith("gsb0")
-        elif line.startswith("WARPGROUP.DEPBAR"):
+        elif "WARPGROUP.DEPBAR" in line:
             sure = max(sure, ended - int(line[-1]))
         elif re.search(r"MUFU\.EX2", line) and i >= last:
             beside.append(begun - sure)
@@ -83,6 +87,8 @@ def _beside(loop, bug):
     for _ in range(1 if bug == "first iteration" else 8):
         beside = both = total = 0
         for line in loop:
+            if bug == "conditions" and line.startswith("@"):
+                continue
             if any(kind in line for kind in kinds):
                 begun = not line.endswith("gsb0") and bug != "each line"
                 groups += not begun and bug != "over at its end"
@@ -91,9 +97,9 @@ def _beside(loop, bug):
                 left = 0 if bug == "wait for all" else int(line[-1]) + (bug == "leaves one more")
                 groups = {"wait for n": max(0, groups - left), "wait sets": left}.get(bug, min(groups, left))
                 begun = begun and bug != "ends the open one"
+            elif "WARPGROUP.ARRIVE" in line and bug == "arrive":
+                groups = 0
             elif "MUFU" in line and ("EX2" in line or bug == "all MUFU"):
-                if bug == "conditions" and line.startswith("@"):
-                    continue
                 total += 1
                 under_way = groups + (begun and bug != "without the open one")
                 beside += under_way == 1 if bug == "one alone" else under_way > 0 or begun
@@ -111,8 +117,9 @@ WRONG = variants(
         "if the waits are passed over": "no wait",
         "if a matmul counts from its last line on: it is under way from its first": "ended groups",
         "if QGMMA is passed over: it is a matmul, too": "no 8 bits",
+        "if WARPGROUP.ARRIVE is taken for a wait: WARPGROUP.DEPBAR alone waits": "arrive",
         "if MUFU.RCP counts: it is no power of two": "all MUFU",
-        "if lines with a condition are passed over: @P0 MUFU.EX2 is one, too": "conditions",
+        "if lines with a condition, @P0 or @!P1, are passed over: it counts as met": "conditions",
         "if a wait for at most n starts groups where fewer are under way": "wait sets",
         "if a wait ends a matmul that has not had its last line: it makes sure of ended groups only": "ends the open one",
         "if a matmul without its last line does not count as a second one": "without the open one",

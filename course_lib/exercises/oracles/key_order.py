@@ -99,6 +99,6 @@ WRONG = variants(
         "if the keys after the last full 16 are dropped": "tail dropped",
         "if missing keys leave no gaps: with the zeros all at the end, keys move to the places of others": "no gaps",
         "if the last, shorter group stays in order: fill up with zeros before you reorder": "tail in order",
-        "if the result is always float32: it has vt's dtype": "float32",
+        "if the result is float32, at the end or on the way: it has vt's dtype, and its digits": "float32",
     },
 )

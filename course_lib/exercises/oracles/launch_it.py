@@ -80,13 +80,16 @@ def _launch(kernel, q, k, v, causal, shared_bytes, bug):
     across = d if bug == "stages by d" else width
     tiles = {"K alone": 16, "Q left out": 32}.get(bug, 32)
     left = shared_bytes - (0 if bug == "Q left out" else 32 * across * size)
-    stages = 4 if bug == "always 4" else max(1, min(4, left // (tiles * across * size)))
+    fit = left // (tiles * across * size)
+    stages = {"always 4": 4, "no limit": max(1, fit)}.get(bug, max(1, min(4, fit)))
     shapes = {"q": q, "k": k, "v": v, "o": q if bug == "O as Q" else o}
     strides = [n for x in shapes.values() for n in x.stride()[:3]]
     if bug == "contiguous":
         strides = [n for x in (q, k, v, o) for n in (x.shape[1] * x.shape[2] * d, x.shape[2] * d, d)]
     if bug == "swapped":
         strides = [n for x in (q, k, v, o) for n in (x.stride(0), x.stride(2), x.stride(1))]
+    if bug == "Q swapped":
+        strides[1:3] = strides[2:0:-1]
     if bug == "V as K":
         strides[6:9] = strides[3:6]
     blocks = {"rounded down": n_q // 32, "by keys": -(-n_k // 32)}.get(bug, -(-n_q // 32))
@@ -106,6 +109,7 @@ WRONG = variants(
     {
         "if strides are computed from the shapes: parts of a larger tensor lie further apart": "contiguous",
         "if the strides of rows and heads change places": "swapped",
+        "if the strides of Q's rows and heads change places": "Q swapped",
         "if V is read with K's strides: it has its own": "V as K",
         "if O is written with Q's strides: it has its own": "O as Q",
         "if O is fp32 for other formats, too: it is to have q's": "O in fp32",
@@ -124,10 +128,11 @@ WRONG = variants(
         "if a stage is taken for one tile: it holds one of K and one of V": "K alone",
         "if the bytes of a tile go by d: its rows are D wide": "stages by d",
         "if D is less than 16 for small heads: tl.dot takes no less": "D = 8",
-        "with 4 bytes for each number: fp16 has 2": "4 bytes",
+        "with 4 bytes for each number of fp16, which has 2, or with 32 rows for a tile of K, which has 16": "4 bytes",
         "with 2 bytes for each number: fp32 has 4": "2 bytes",
         "if all three are copied as soon as one has to be: the others' strides will do": "all or none",
         "if all tensors are copied: the kernel takes strides so that nobody has to": "copies",
         "with four stages whether they fit or not": "always 4",
+        "if there are more than four stages where more fit": "no limit",
     },
 )

@@ -97,7 +97,7 @@ WRONG = variants(
         "if B's rows are taken to be N long: B is [N, K], and a row of it has K numbers": "B by N",
         "if each step along K replaces the sum instead of adding to it": "replaced",
         "if C's rows are taken to be M long: C is [M, N], and a row of it has N numbers": "C by M",
-        "if B is transposed twice, by its addresses and by tl.trans: in a square tile all shapes fit": "tile turned again",
+        "if B comes to tl.dot as [cols, inner], transposed not at all, or twice: in a square tile all shapes fit": "tile turned again",
         "if C is stored transposed: element (i, j) of a [M, N] matrix lies at i · N + j": "C transposed",
     },
 )

@@ -39,9 +39,9 @@ def cases() -> Iterable[Case]:
     q, k, v = _inputs(3, 2, 9)
     k[6] = 8 * q[1]
     yield Case("the largest score comes late", (q, k, v, 2, 4, 2))
-    for score, words in ((20.0, "all scores far below 0"), (1e19, "all scores −5 · 10³⁷")):
+    for size, score, words in ((20.0, -200.0, "all scores far below 0"), (2.0**63, -1e38, "all scores −10³⁸")):
         q, k, v = _inputs(3, 2, 9)
-        q[:, 0], k[:, 0] = -score, score
+        q[:, 0], k[:, 0] = size, 2 * score / size  # by a power of two: nothing is rounded
         yield Case(words, (q, k, v, 2, 3, 2))
 
 
@@ -76,6 +76,7 @@ def _packed(memory, Q, K, V, O, G, block_m, block_n, bug):
     (rows, d), n = Q.data.shape, K.data.shape[0]
     tokens = rows // G
     block_m *= G if bug == "block of tokens" else 1
+    step = n if bug == "all keys at once" else block_n
     for first in range(0, rows - block_m + 1 if bug == "whole blocks" else rows, block_m):
         part = slice(first, first + block_m)
         with scope("queries"):
@@ -90,11 +91,11 @@ def _packed(memory, Q, K, V, O, G, block_m, block_n, bug):
             end = {"to n": n, "no mask at all": n, "first row": int(last[0]) + 1, "one less": int(last.max())}.get(
                 bug, int(last.max()) + 1
             )
-            for start in range(0, end, block_n):
+            for start in range(0, end, step):
                 with scope("keys"):
-                    k, v = (load(x[start : start + block_n]) for x in (K, V))
+                    k, v = (load(x[start : start + step]) for x in (K, V))
                     if bug == "after the scope":
-                        memory.free(str(K[start : start + block_n]))
+                        memory.free(str(K[start : start + step]))
                     s = q @ k.T / {"no scale": 1, "no root": d}.get(bug, math.sqrt(d))
                     if bug not in ("no mask", "no mask at all"):
                         s = s.masked_fill(
@@ -152,6 +153,7 @@ WRONG = {
             "if the last rows, fewer than block_m, are left out": "whole blocks",
             "if the walk ends before the last key that is seen: range(0, n) ends before n": "one less",
             "if a block walks on to the last key: right, but blocks are loaded that none of its rows sees": "to n",
+            "if all of K and V is loaded at once: the SRAM has room for one block of each": "all keys at once",
             "if the walk ends with the last key of the block's first row: later tokens see more": "first row",
             "if O is stored inside the loop over the keys: it is written once for each block of keys": "stored inside",
             "without a scope for each block: what is loaded stays, and the next block finds no room": "no scopes",

@@ -95,7 +95,7 @@ WRONG = {
         "if bm and bn change places: bm counts rows of A and C, bn columns of B and C": "swapped",
         "if the columns advance by bm: a block column is bn wide": "columns by bm",
         "if nothing leaves the SRAM: each strip needs a scope that ends before the next one is loaded": "no scope",
-        "if C is written by .data, around the memory: use memory.store": "C by data",
+        "if nothing is stored to C: memory.store does that, neither .data nor a return": "C by data",
         "if numbers are used that are not in the SRAM, of .data, say, or of a scope that has ended: they are NaN": "not in SRAM",
         'if the product is stored without a place in SRAM: memory.tile("C_ij", c) comes before the store': "no place",
         "if the product is taken with @: memory.matmul counts its operations": "@",

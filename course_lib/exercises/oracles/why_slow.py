@@ -46,7 +46,9 @@ def cases() -> Iterable[Case]:
         ("one head of 4,096: fewer blocks than seats", 1, 4096, 1, 4),
         ("four heads of 4,096, and hardly a byte too many", 4, 4096, 4, 1.1),
         ("200 heads of 128, a program for each block", 200, 128, 400, 3),
-        ("200 heads of 128, and half as many bytes more than have to travel", 200, 128, 400, 1.5),
+        ("500 heads of 128, one bound just above 1.2", 500, 128, 500, 1.22),
+        ("442 heads of 128, one bound just below 1.2", 442, 128, 442, 1.05),
+        ("230 heads of 4,096, two bounds that are near each other", 230, 4096, 230, 2),
         ("16 heads of 100, a block and a part of one", 16, 100, 16, 1),
     ):
         sizes = {"heads": heads, "n": n, "d": 64, "block": 64, "programs": programs, "sms": 132, "resident": 4}
@@ -112,21 +114,19 @@ def _why(report, bug):
         size
         * heads
         * r["d"]
-        * (
-            (0 if bug == "K alone" else 2 * (again if bug == "Q each time" else 1)) * r["n"]
-            + (1 if bug in ("K alone", "no V") else 2) * r["n"] * again
-        )
+        * (2 * (again if bug == "Q each time" else 1) * r["n"] + (1 if bug == "no V" else 2) * r["n"] * again)
     )
     fewer = r["bytes"] / needed
     if bug == "either" and min(more, fewer) < 1.2:
         return "neither", 1.0
-    if max(more, fewer) < (2 if bug == "from 2 on" else 1.2) and bug != "never neither":
-        return "neither", 1.0
+    least = {"from 2 on": 2, "from 1.1 on": 1.1, "above 1": 1.0001, "never neither": 0}.get(bug, 1.2)
+    if max(more, fewer) < least:
+        return "neither", max(more, fewer) if bug == "its bound" else 1.0
     if bug == "first":
         return ("programs", more) if more >= 1.2 else ("bytes", fewer)
     if bug == "bytes first":
         return ("bytes", fewer) if fewer >= 1.2 else ("programs", more)
-    change = "programs" if more > fewer else "bytes"
+    change = "programs" if more >= fewer else "bytes"
     if bug == "lower":
         change, more, fewer = "bytes" if more > fewer else "programs", *2 * (min(more, fewer),)
     return change, more * fewer if bug == "both" else max(more, fewer)
@@ -145,15 +145,17 @@ WRONG = variants(
         "if numbers are taken for bytes: a number in fp16 has 2": "1 byte",
         "if Q and O are counted for each block: each block of queries has its own rows of them": "Q each time",
         "if seats count beyond the blocks: there are no more programs than blocks": "all seats",
-        "if a change is worth it from 2 on: the question says 1.2": "from 2 on",
+        "if a change is worth it from a higher bound on: the question says 1.2": "from 2 on",
+        "if a change is worth it from a lower bound on: the question says 1.2": "from 1.1 on",
+        "if each bound above 1 is worth it: the question says 1.2": "above 1",
         "if the bytes of one head are set against those of all": "one head",
         "if the change with the lower bound is taken: the higher one is asked": "lower",
         "if the seats that are taken are set against all seats: the gain is over those taken now": "share",
         "if the blocks of one head are counted: each head has as many": "blocks of one head",
         "if V is forgotten: it is as large as K": "no V",
         "if there is nothing to gain as soon as one bound is below 1.2: the higher one decides": "either",
-        "if V, Q and O are forgotten, and only K has to travel": "K alone",
         "if the two bounds are multiplied: the question is what one change can gain": "both",
         "if there is always something to gain: for some kernels neither bound reaches 1.2": "never neither",
+        'if the bound stands beside "neither": there it is 1.0': "its bound",
     },
 )

@@ -33,11 +33,10 @@ def cases() -> Iterable[Case]:
     q[:, 2:], k[:, 2:] = 0, 0  # few products: scores of this size are to be sums of few rounding errors
     q[::2, 0], q[1::2, 0], k[:, 0] = 54, -54, 4
     yield Case("rows whose scores lie 100 apart", (q, k, v, 0.25, 7))
-    for score in (-32768.0, -5e37):
+    for score, size, words in ((-32768.0, 2.0**9, "all scores −32,768"), (-1e38, 2.0**63, "all scores −10³⁸")):
         q, k, v = torch.zeros(24, 16), torch.zeros(24, 16), torch.randn(24, 16, generator=generator)
-        q[:, 0] = 512 if score > -1e9 else 1e19
-        k[:, 0] = 4 * score / q[0, 0]
-        yield Case(f"all scores {'−5 · 10³⁷' if score < -1e9 else '−32,768'}", (q, k, v, 0.25, 6))
+        q[:, 0], k[:, 0] = size, 2 * score / size  # by a power of two: nothing is rounded
+        yield Case(words, (q, k, v, 0.5, 6))
     q, k, v = matrices(40)
     q[:, 0], k[14, 0] = 4, 150
     yield Case("a spike that leaves the window", (q, k, v, 0.25, 12))
@@ -140,7 +139,7 @@ WRONG = variants(
         "if powers of 2 stand where powers of e should: exp2 takes a scale with log2 e": "exp2",
         "if one key too few is seen: a window of w has the query's own key and w − 1 before it": "keys left",
         "if a query does not see its own key": "strict",
-        "if −1e30 stands for −∞, in the mask and in m: real scores may lie below it": "-1e30",
+        "if a number such as −1e30 stands for −∞, in the mask and in m: real scores may lie below it": "-1e30",
         "if one key too many is seen: query i sees the keys from i − window + 1 on": "one more",
         "if the window stands in the loop's bounds alone: within its first block the mask has to leave keys out, too": "by the loop",
         "if a query sees as many keys after itself as before: j ≤ i is missing": "both sides",

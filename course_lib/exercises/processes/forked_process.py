@@ -77,7 +77,9 @@ def complete(sent: isolation.Sent, calls: int, limit: float) -> list[Outcome]:
 
 def _missing(ended: str, limit: float) -> Failure:
     if ended.startswith("it took"):
-        return Failure("time", f"it did not end within {limit:g} seconds: does every loop come to an end?")
+        return Failure(
+            "time", f"it did not end within {limit:g} seconds: does every loop come to an end, and in few enough steps?"
+        )
     return Failure("crash", f"{ended or 'it sent no result'}; the notebook is unharmed")
 
 

@@ -10,7 +10,7 @@ which runs many times:
 HGMMA.64x128x16.F32.BF16 R24, gdesc[UR16], RZ, !UPT      a part of a matmul begins
 HGMMA.64x128x16.F32.BF16 R24, gdesc[UR20], R24, gsb0     its last part: `gsb0` ends the group
 WARPGROUP.DEPBAR.LE gsb0, 0x0                            wait until at most so many groups (here none) are under way
-@P0 MUFU.EX2 R15, R15                                    a power of two; @P0 is a condition, and counts as met
+@P0 MUFU.EX2 R15, R15                                    a power of two; @P0 or @!P1 is a condition, and counts as met
 ```
 
 A matmul is under way from its first line on, until a wait makes sure that it is done; groups are done in their order. `QGMMA` is the same

@@ -4,7 +4,8 @@ from course_lib.exercises.base import Exercise
 
 ASKED = r"""
 You have seen some scores; $m$ is their maximum and $\ell = \sum_j e^{x_j - m}$. Now a block `x` of new scores arrives. Return the new
-maximum and the new $\ell$, and use each score of `x` once. Before the first block $m = -\infty$ and $\ell = 0$.
+maximum and the new $\ell$, and use each score of `x` once. Before the first block $m = -\infty$ and $\ell = 0$; scores may be as low as
+$-3 \cdot 10^{38}$.
 """
 
 STUB = '''

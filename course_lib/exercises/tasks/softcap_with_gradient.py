@@ -22,7 +22,7 @@ def softcap_with_gradient(x: torch.Tensor, cap: float, dy: torch.Tensor) -> tupl
 '''
 
 
-def _off(*x: Any) -> NoReturn:
+def _off(*x: Any, **options: Any) -> NoReturn:
     raise RuntimeError("autograd is off: write the slope yourself")
 
 
