@@ -58,6 +58,35 @@ def test_a_part_of_a_result_and_its_type_are_named() -> None:
     assert named([(2 * D, 2 * dS) for D, dS in right], right, "row_dot") == ""
 
 
+def test_parts_that_are_wrong_alike_are_named_together() -> None:
+    right = [(x.sum(1) / 3, x) for x in RIGHT[:2] * 2]
+    assert named([(-D, -dS) for D, dS in right], right, "row_dot") == "if D and dS have the wrong sign"
+    assert named([(-D, 2 * dS) for D, dS in right], right, "row_dot") == ""
+
+
+def test_the_parts_of_ranks_are_looked_at_as_one_and_a_missing_root_of_d_is_named() -> None:
+    torch.manual_seed(0)
+    right = [{f"rank {r}": tuple(torch.randn(1, 2, d) for _ in range(3)) for r in range(2)} for d in (4, 9, 16)]
+    found = [{rank: (dq * dq.shape[-1] ** 0.5, dk, dv) for rank, (dq, dk, dv) in x.items()} for x in right]
+    assert named(found, right, "ring_backward") == "if dq is not divided by √d"
+    found = [{rank: tuple(y.bfloat16().float() for y in parts) for rank, parts in x.items()} for x in right]
+    words = "if dq, dk and dv are computed in bf16, or rounded to it on the way: more bits are asked for"
+    assert named(found, right, "ring_backward") == words
+    found[2]["rank 1"] = right[2]["rank 1"]
+    assert named(found, right, "ring_backward") == ""
+
+
+def test_a_quotient_that_is_not_rounded_is_named() -> None:
+    assert (
+        named([1.5, 2.25, 3.75, 0.5, 4.0], [2, 3, 4, 1, 4])
+        == "if the result is not rounded up: a whole number is asked for"
+    )
+    assert (
+        named([1.5, 2.25, 3.75, 0.5], [1, 2, 3, 0]) == "if the result is not rounded down: a whole number is asked for"
+    )
+    assert named([1.5, 2.25, 3.75, 0.5], [2, 2, 4, 0]) == ""
+
+
 def test_words_and_whole_numbers_have_families_too() -> None:
     right = ["skip", "full", "masked", "full", "skip"]
     swapped = [{"skip": "full", "full": "skip"}.get(x, x) for x in right]
@@ -106,3 +135,33 @@ def test_the_same_numbers_with_other_counts_are_another_bug() -> None:
     known = Material((), tuple(right), lambda: {"a bug": outcomes(theirs)})
     assert diagnose(exercises()["row_dot"], known, outcomes(theirs)) == "a bug"
     assert diagnose(exercises()["row_dot"], known, outcomes(mine)) == ""
+
+
+def test_a_bug_is_known_where_a_guard_spares_a_case() -> None:
+    """As ``max(1, …)`` does around a quotient that is rounded down."""
+    right = [1, 2, 3, 4, 5]
+    known = Material((), tuple(right), lambda: {"down": outcomes([0, 1, 2, 3, 4]), "zero": outcomes([0, 0, 0, 0, 0])})
+    assert diagnose(exercises()["hadamard_rotation"], known, outcomes([1, 1, 2, 3, 4])) == "down"
+    assert "down" not in diagnose(exercises()["hadamard_rotation"], known, outcomes([1, 2, 2, 3, 4]))
+    assert diagnose(exercises()["hadamard_rotation"], known, outcomes([2, 1, 2, 3, 4])) == ""
+
+
+def test_a_bug_that_leaves_no_numbers_is_known_by_the_places() -> None:
+    right, inf = [torch.tensor([[1.5, 2.5]])] * 4, math.inf
+    theirs = [*right[:2], torch.tensor([[math.nan, 2.5]]), torch.tensor([[0.0, 2.5]])]
+    known = Material((), tuple(right), lambda: {"it overflows": outcomes(theirs)})
+    for there, words in ((inf, "it overflows"), (0.0, "it overflows"), (7.0, "")):
+        mine = [*right[:2], torch.tensor([[there, 2.5]]), torch.tensor([[inf, 2.5]])]
+        assert diagnose(exercises()["hadamard_rotation"], known, outcomes(mine)) == words
+    elsewhere = [*right[:2], torch.tensor([[1.5, inf]]), torch.tensor([[inf, 2.5]])]
+    assert diagnose(exercises()["hadamard_rotation"], known, outcomes(elsewhere)) == ""
+
+
+def test_one_case_tells_a_bug_that_is_wrong_in_the_same_cases() -> None:
+    right = [torch.ones(1, 2), torch.ones(1, 2), torch.ones(1, 2)]
+    theirs = [torch.ones(1, 2), torch.tensor([[3.5, 4.5]]), torch.tensor([[math.nan, math.nan]])]
+    known = Material((), tuple(right), lambda: {"a bug": outcomes(theirs)})
+    mine = [*theirs[:2], torch.tensor([[0.5, math.inf]])]
+    assert diagnose(exercises()["hadamard_rotation"], known, outcomes(mine)) == "a bug"
+    mine[0] = torch.zeros(1, 2)
+    assert diagnose(exercises()["hadamard_rotation"], known, outcomes(mine)) == ""

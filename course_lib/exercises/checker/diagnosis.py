@@ -13,6 +13,7 @@ from course_lib.exercises.processes.forked_process import Failure, Outcome
 
 ENOUGH = 2  # cases in which a bug shows, and shows alike, before a second mistake may stand beside it
 ENOUGH_WHOLE = 4  # the same of whole numbers and words, which may be the same by chance
+GUARDED = 4  # times as many cases that show a bug as those that are right all the same
 
 
 def diagnose(exercise: Exercise, material: Material, found: Sequence[Outcome]) -> str:
@@ -20,17 +21,19 @@ def diagnose(exercise: Exercise, material: Material, found: Sequence[Outcome]) -
 
     Where none does, of the one whose wrong numbers are all found, in two cases or more: where it is right there may be a second
     mistake. Of several it is the one that is wrong wherever the others are. Whole numbers, words and exceptions are too few to tell
-    bugs apart in this way: they have to agree in all cases but those in which one of the two has no numbers. What is left may be of a
-    family.
+    bugs apart in this way: they have to agree in all cases but those in which one of the two has no numbers, or a few that are right.
+    What is left may be of a family.
     """
     theirs = material.wrong()
     for diagnosis, outcomes in theirs.items():
         if len(outcomes) == len(found) and all(_alike(one, other, exercise) for one, other in zip(found, outcomes)):
             return diagnosis
-    for shows in (_shows_all_of, _differs_in_ruins):
+    for shows in (_shows_all_of, _differs_in_ruins, _ruins_the_same):
         shown = [d for d, outcomes in theirs.items() if shows(exercise, material, found, outcomes)]
         if shown:
             return _most(exercise, material, {d: theirs[d] for d in shown})
+    if guarded := _guarded(exercise, material, found):
+        return guarded
     return family(exercise, material.expected, found)
 
 
@@ -39,24 +42,79 @@ def _differs_in_ruins(
 ) -> bool:
     """Whether both are wrong by the same numbers in the same cases, but for cases and places in which one of them has no numbers.
 
-    One and the same bug may end in NaN, in infinity, in 0 or in an exception, as the code around it has it.
+    One and the same bug may end in NaN, in infinity, in 0 or in an exception, as the code around it has it. A single case that is all
+    the same is enough where the two are wrong in the same cases.
     """
     if len(found) != len(outcomes):
         return False
-    telling = plain = 0
+    telling = plain = whole = 0
     for mine, theirs, right in zip(found, outcomes, material.expected):
         if isinstance(mine.result, Failure) or isinstance(theirs.result, Failure):
             continue
         if not _is_wrong(mine, right, exercise) and not _is_wrong(theirs, right, exercise):
             continue
         if _alike(mine, theirs, exercise):
-            telling, plain = telling + _has_numbers(theirs.result), plain + 1
+            whole, plain = whole + _has_numbers(theirs.result), plain + 1
         else:
             same = _same_wrong_numbers(mine.result, theirs.result, right, exercise.tolerance)
             if same < 0:
                 return False
             telling += same > 0
-    return telling >= ENOUGH or plain >= ENOUGH_WHOLE
+    if whole and _wrong_cases(exercise, material, found) == _wrong_cases(exercise, material, outcomes):
+        return True
+    return telling + whole >= ENOUGH or plain >= ENOUGH_WHOLE
+
+
+def _wrong_cases(exercise: Exercise, material: Material, found: Sequence[Outcome]) -> set[int]:
+    return {i for i, (x, right) in enumerate(zip(found, material.expected)) if _is_wrong(x, right, exercise)}
+
+
+def _guarded(exercise: Exercise, material: Material, found: Sequence[Outcome]) -> str:
+    """The bug that has the same outcomes but in a few cases, which are right: as with ``max(1, …)`` around it. '' if two are as near."""
+    wrong = _wrong_cases(exercise, material, found)
+    spared: dict[str, int] = {}
+    for diagnosis, outcomes in material.wrong().items():
+        other = {i for i, (mine, theirs) in enumerate(zip(found, outcomes)) if not _alike(mine, theirs, exercise)}
+        if len(outcomes) == len(found) and not other & wrong:
+            spared[diagnosis] = len(other)
+    least = min(spared.values(), default=0)
+    nearest = [diagnosis for diagnosis, others in spared.items() if others == least]
+    return nearest[0] if len(nearest) == 1 and len(wrong) >= max(ENOUGH_WHOLE, GUARDED * least) else ""
+
+
+def _ruins_the_same(
+    exercise: Exercise, material: Material, found: Sequence[Outcome], outcomes: Sequence[Outcome]
+) -> bool:
+    """Whether both are right but for the same places of the same cases, and have NaN, infinity or 0 in these."""
+    ruined = 0
+    for mine, theirs, right in zip(found, outcomes, material.expected):
+        wrong = _is_wrong(mine, right, exercise)
+        if wrong != _is_wrong(theirs, right, exercise):
+            return False
+        if wrong:
+            places = [_ruins(x.result, right, exercise.tolerance) for x in (mine, theirs)]
+            if not places[0] or places[0] != places[1]:
+                return False
+            ruined += 1
+    return len(found) == len(outcomes) and ENOUGH <= ruined < len(found)
+
+
+def _ruins(result: Any, right: Any, tolerance: float) -> list[int]:
+    """The places at which a result has NaN, infinity or 0 instead of another number; none if it is wrong otherwise, too."""
+    if isinstance(result, Failure) or _others(result) != _others(right):
+        return []
+    one, other = _tensors(result), _tensors(right)
+    if [x.shape for x in one] != [x.shape for x in other]:
+        return []
+    places, before = [], 0
+    for a, r in zip(one, other):
+        finite = r[r.isfinite()].abs()
+        wrong = _far(a, r, tolerance * max(float(finite.max()) if finite.numel() else 1.0, 1e-30))
+        if not ((a == 0) | ~a.isfinite())[wrong].all():
+            return []
+        places += [before + i for i in wrong.flatten().nonzero().flatten().tolist()]
+        before += a.numel()
+    return places
 
 
 def _is_wrong(outcome: Outcome, right: Any, exercise: Exercise) -> bool:
@@ -97,10 +155,7 @@ def _tensors(result: Any) -> list[torch.Tensor]:
 
 def _most(exercise: Exercise, material: Material, shown: dict[str, list[Outcome]]) -> str:
     """The bug that is wrong wherever the others are, and in further cases; '' where there is no such one."""
-    cases = {
-        d: {i for i, (x, right) in enumerate(zip(outcomes, material.expected)) if _is_wrong(x, right, exercise)}
-        for d, outcomes in shown.items()
-    }
+    cases = {d: _wrong_cases(exercise, material, outcomes) for d, outcomes in shown.items()}
     most = max(cases, key=lambda d: len(cases[d]))
     return most if all(d == most or found < cases[most] for d, found in cases.items()) else ""
 

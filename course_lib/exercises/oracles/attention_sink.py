@@ -58,11 +58,14 @@ def _sink(O, L, sink, bug):
         new = torch.log(torch.exp(L) + torch.exp(s))
     elif bug == "off by one":
         new = torch.logaddexp(L, torch.zeros(()))
+    elif bug == "the larger":
+        new = torch.maximum(L, s)
     elif bug == "a score for all":
         new = L + s
     else:
         new = torch.logaddexp(L, s)
-    share = torch.exp(new - L if bug == "inverse" else s - new if bug == "the sink's" else L - new)
+    power = torch.exp2 if bug == "share in base 2" else torch.exp
+    share = power(new - L if bug == "inverse" else s - new if bug == "the sink's" else L - new)
     if bug in ("overflow of both", "no 0/0"):
         share = torch.exp(L) / (torch.exp(L) + torch.exp(s))
         share = share if bug == "overflow of both" else share.masked_fill(torch.exp(L) + torch.exp(s) == 0, 0.0)
@@ -85,6 +88,8 @@ WRONG = variants(
         "if the first head's sink serves all heads: each head has its own": "the first for all",
         "if L grows by the sink: e^sink is added to e^L": "added to L alone",
         "if L is taken for a logarithm of base 2, as by logaddexp2: it is a natural one": "base 2",
+        "if O's share is a power of 2: L and the sink are natural logarithms": "share in base 2",
+        "if the new L is the larger of L and the sink: e^L and e^sink add up": "the larger",
         "if e^L and e^sink are computed as they are: both may overflow, or vanish": "overflow",
         "if O's share is a quotient of e^L and e^L + e^sink as they are: both may overflow, or vanish": "overflow of both",
         "if e^L and e^sink are computed as they are, and only 0/0 is looked for: ∞ / ∞ is NaN, too": "no 0/0",

@@ -63,6 +63,7 @@ def _count(m, n, k, block, bug):
         "one store": {"C": steps + 1},
         "loads": {"C": steps - 1},
         "twice": {"C": 2},
+        "columns": {"A": n, "B": m},
         "single numbers": {"A": n, "B": m, "C": 2 * k - 1},
     }
     times = {"A": across, "B": down, "C": 2 * steps - 1, **changes.get(bug, {})}
@@ -85,6 +86,7 @@ WRONG = variants(
         "if C is stored once and loaded in each step, or the other way round: one step stores and does not load": "one store",
         "if C's loads are counted and its stores are not": "loads",
         "if C is loaded once and stored once: it goes to and fro in each step along k": "twice",
+        "if A is counted once for each column of C, B for each row: a whole tile of C takes them once": "columns",
         "if the tiles are single numbers: the block is forgotten": "single numbers",
         "if A and B are counted once: every tile of C loads its strips of A and B anew": "once",
     },

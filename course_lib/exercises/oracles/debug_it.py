@@ -77,8 +77,10 @@ def _attention(
             correction = tl.exp(m_new - m)
         if BUG == "never down":
             correction = tl.zeros([BLOCK], tl.float32) + 1.0
-        l = l * correction + tl.sum(p, 1)
-        acc = acc * correction[:, None] + tl.dot(p, v, input_precision="ieee")
+        as_it_was = tl.full([BLOCK], 1.0, tl.float32)
+        l = l * (as_it_was if BUG == "only acc" else correction) + tl.sum(p, 1)
+        acc = acc * (as_it_was if BUG == "only l" else correction)[:, None]
+        acc += tl.dot(p, v, input_precision="ieee")
         if BUG != "not kept":
             m = tl.max(s, 1) if BUG == "m of the block" else m_new
     tl.store(o_ptr + q_at, acc / l[:, None], mask=rows[:, None] < n_q)
@@ -95,6 +97,8 @@ WRONG = variants(
         "if the heads of K and V lie n_q rows apart: they have n_k rows": "n_q",
         "if the correction is cut off at 1: it does not overflow then, but what came before is too small": "clipped",
         "if the correction is taken for 1: what came before stays as it was": "never down",
+        "if only acc is corrected, and l is not: both were measured from the same number": "only acc",
+        "if only l is corrected, and acc is not: both were measured from the same number": "only l",
         "if no maximum is subtracted: large scores overflow, and those far below 0 vanish": "no maximum",
         "if all rows have one maximum: in a row whose scores lie far below it all weights vanish": "one for all rows",
         "if m starts at 0: where all scores lie far below, the row is 0/0": "m from 0",

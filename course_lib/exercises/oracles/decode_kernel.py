@@ -123,7 +123,7 @@ def _split(
             if BUG == "no table"
             else tl.load(table_ptr + (0 if BUG == "first table" else b * (S if BUG == "table by S" else slots)) + slot)
         )
-        keys = slot * PAGE + tl.arange(0, PAGE)
+        keys = (0 if BUG == "within the page" else slot * PAGE) + tl.arange(0, PAGE)
         at = ((number * heads_k + h) * PAGE + tl.arange(0, PAGE))[:, None] * D + cols[None, :]
         if BUG == "tokens first":
             at = ((number * PAGE + tl.arange(0, PAGE)) * heads_k + h)[:, None] * D + cols[None, :]
@@ -185,6 +185,7 @@ WRONG = variants(
         "if K and V are masked and the scores are not: a key of zeros has the score 0, and a weight": "scores not masked",
         "if the last page counts as full, or has a key too many: behind its last token it holds NaN": "full pages",
         "if a last page that is not full is left out": "whole pages",
+        "if a key's place in its page is compared with the length: it is key slot · PAGE + i of its sequence": "within the page",
         "if the splits are cut from the table's slots: only pages in use hold keys": "room",
         "if pages // S is rounded down: the last pages belong to no split": "floor",
         "if a split has the pages s, s + S, …: it is asked for consecutive ones": "every S-th",

@@ -74,7 +74,7 @@ def _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOC
         rows = start + tl.arange(0, SIZE)
         at_rows = rows[:, None] * D + cols[None, :]
         q = tl.load(q_ptr + at_rows, mask=rows[:, None] < n, other=0.0)
-        do = tl.load(do_ptr + at_rows, mask=rows[:, None] < n, other=0.0)
+        do = tl.load((q_ptr if BUG == "Q for dO" else do_ptr) + at_rows, mask=rows[:, None] < n, other=0.0)
         PAD: tl.constexpr = 0.0 if BUG == "not transposed, L 0" or BUG == "L along keys" else float("inf")
         L = tl.load(L_ptr + rows, mask=rows < n, other=float("-inf") if BUG == "padded with -inf" else PAD)
         if BUG == "twice":
@@ -95,6 +95,8 @@ def _blocks(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOC
             p = p / tl.sum(p, axis=1)[:, None]
         elif BUG == "no L":
             p = tl.exp(s)
+        elif BUG == "L added":
+            p = tl.exp(s + L[:, None])
         elif BUG == "exp2":
             p = tl.exp2(s - L[:, None])
         elif BUG == "L along keys":
@@ -119,6 +121,8 @@ WRONG = variants(
         "if powers of 2 stand where powers of e should: exp2 takes S and L times log2 e": "exp2",
         "if L is taken along the keys: each query, a row of S, has its own": "L along keys",
         "if exp(S) is divided by L: L is the logarithm of the sum, so it is subtracted in the exponent": "divided by L",
+        "if L is added: it is subtracted in the exponent, which divides by the row's sum": "L added",
+        "if Q stands where dO should: dV is Pᵀ dO": "Q for dO",
         "if the last block of queries is left out where it is not full": "whole blocks",
         "if Q is loaded twice for a block: right, but once is enough": "twice",
         "if P is not transposed: with square blocks the shapes fit all the same": "not transposed",

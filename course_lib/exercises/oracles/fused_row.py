@@ -65,7 +65,7 @@ def _fused_row(q, k, v, bug):
         l = l * (1.0 if bug == "sum" else correction) + weight
         o = [y * (1.0 if bug == "output" else correction) + weight * z for y, z in zip(o, value)]
         o, m = [y / l for y in o] if bug == "each time" else o, new
-    return o if bug in ("each time", "undivided") else [y / l for y in o]
+    return o if bug in ("each time", "undivided") else [y / (len(k) if bug == "by N" else l) for y in o]
 
 
 WRONG = variants(
@@ -84,6 +84,7 @@ WRONG = variants(
         "if the correction is upside down: it is e^(m − m_new), at most 1": "inverse",
         "if the last key is left out": "last key",
         "if the output is not divided by ℓ": "undivided",
+        "if the output is divided by the number of keys: the weights add up to ℓ": "by N",
         "if the output is divided by ℓ after each key: the next one is then added to an average": "each time",
         "with one pass for the maximum and another for the sums: it reads every key twice": "two passes",
         "if all keys are read before the first value (copied, or all weights first): N rows or weights are then kept": "weights kept",

@@ -48,7 +48,7 @@ def _greedy(blocks, bug):
     for number, x in enumerate(blocks):
         top = float(x.max())
         new = max(m, top)
-        first = {"within": 0, "equal lengths": number * len(x)}.get(bug, before)
+        first = {"within": 0, "equal lengths": number * len(x), "next": before + len(x)}.get(bug, before)
         if top > m or (bug == "last of equals" and top == m):
             token = first + int((x == top).nonzero()[-1 if bug == "last of equals" else 0])
         if new > -INF or bug == "no number":
@@ -73,6 +73,7 @@ WRONG = variants(
     {
         "if the token is counted within its block: count from the first token of all": "within",
         "if every block is taken to be as long as this one: add up the lengths": "equal lengths",
+        "if the block's length is added before its token is counted: that is where the next block begins": "next",
         "if the last of equal scores wins: it has to be larger, not as large": "last of equals",
         "if ℓ is not rescaled when a larger score comes": "not rescaled",
         "if a block's scores are measured from its own maximum instead of m": "own",

@@ -47,8 +47,8 @@ def _rotation(x, sign, bug):
         while len(matrix) < x.shape[1]:
             matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
         return (x * sign) @ matrix / math.sqrt(x.shape[1])
-    y, half = x if bug in ("signs after", "no signs") else x * sign, 1
-    for stage in range(x.shape[1].bit_length() - 1 - (bug == "one less") if bug != "one stage" else 1):
+    y, half = x if bug in ("signs after", "no signs") else x * sign, 2 if bug == "from two" else 1
+    for stage in range(x.shape[1].bit_length() - 1 - (bug in ("one less", "from two")) if bug != "one stage" else 1):
         y = y * sign if bug == "signs each time" and stage else y
         pairs = y.unflatten(1, (-1, 2, half))
         a, b = pairs[:, :, 0], pairs[:, :, 1]
@@ -77,6 +77,7 @@ WRONG = variants(
         "if the difference is taken from the new a: both need the old one": "overwritten",
         "if all stages have the same distance: two such stages undo each other": "one distance",
         "if there is a stage too few: log₂ d of them mix all numbers of a row": "one less",
+        "if the first stage is missing: it mixes numbers one apart": "from two",
         "if there is one stage only: then come numbers two apart, four apart, …": "one stage",
         "if the difference is taken from the new sum, which makes it a again: both need the old a": "new sum",
         "if b stays as it is: (a − b)/√2 takes its place": "b kept",

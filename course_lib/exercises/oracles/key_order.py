@@ -51,8 +51,6 @@ def _key_order(vt, bug):
         vt = vt[:, :full]
     if bug == "rows":
         return _key_order(vt.T.contiguous(), "").T.contiguous()
-    if bug == "turned":
-        return _key_order(vt, "").T.contiguous()
     if bug == "no gaps":
         vt = vt[:, [16 * g + k for g in range(-(-keys // 16)) for k in ORDER if 16 * g + k < keys]]
     more = 16 - keys % 16 if bug == "one group more" else -vt.shape[1] % 16
@@ -60,6 +58,8 @@ def _key_order(vt, bug):
     filled = torch.nn.functional.pad(vt, (more, 0) if bug == "zeros first" else (0, more))
     if bug == "halves of the row":
         return filled.unflatten(1, (2, -1, 2)).transpose(1, 2).flatten(1)
+    if bug == "every so many":
+        return filled.unflatten(1, (16, -1))[:, ORDER].flatten(1)
     order = {
         "no gaps": list(range(16)),
         "backwards": [ORDER.index(key) for key in range(16)],
@@ -84,6 +84,7 @@ WRONG = variants(
     {
         "if the order is applied backwards: place p has to hold key order[p]; you put key p in place order[p]": "backwards",
         "if the halves of all N' keys are interleaved: the order holds within each 16": "halves of the row",
+        "if whole parts of N' / 16 keys change places: it is single keys that do, within each 16": "every so many",
         "if only the first 16 keys are reordered": "first group",
         "if single keys of both halves alternate, 0 8 1 9 …: a thread holds pairs, 2t and 2t + 1": "single",
         "if the order is that of 8 keys, 0 1 4 5 2 3 6 7: it is one of 16, and the second pair is 8 further on": "eighths",
@@ -91,7 +92,6 @@ WRONG = variants(
         "if a thread is taken to hold every fourth key: it holds pairs, 2t and 2t + 1, and 8 further on": "four apart",
         "if the keys from 8 on come first: a thread's first two columns are 2t and 2t + 1": "upper half first",
         "if the rows are reordered: vt is transposed, its keys are columns": "rows",
-        "if the result is transposed: [D, N'] is asked for": "turned",
         "if the zeros come first: the missing keys are the last ones": "zeros first",
         "if a multiple of 16 gets a further group of zeros": "one group more",
         "if nothing is filled up: N need not be a multiple of 16": "not filled",

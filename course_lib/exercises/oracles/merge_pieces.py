@@ -57,7 +57,7 @@ def _pieces(O_p, L_p, owner, n, bug):
         n = int(owner.max()) + 1
     m = torch.full((n,), -INF).scatter_reduce(0, owner, L_p, "amax")
     keyless = m == -INF
-    if bug in ("one maximum", "one maximum, no guard"):
+    if bug == "one maximum":
         m = m.max().expand(n)
     if bug == "logsumexp":
         return _by_logsumexp(O_p, L_p, owner, n)
@@ -84,7 +84,7 @@ def _pieces(O_p, L_p, owner, n, bug):
                 O[row] = weights[i] * written[i]
         else:
             O.index_add_(0, owner, weights[:, None] * written)
-    if bug == "one maximum, no guard":
+    if bug == "one maximum":
         O = O / total.masked_fill(keyless, 1)[:, None]
     elif bug != "undivided":
         unguarded = bug in ("0/0", "no guard", "as it is")
@@ -118,7 +118,7 @@ WRONG = variants(
         "if −∞ is forgotten: unwritten averages give 0 · NaN, and rows without a key −∞ − (−∞) and 0/0": "no guard",
         "if the shares are 2^(L_p − L) without a look at −∞: a share of 0 times NaN is NaN, and so is −∞ − (−∞)": "logsumexp",
         "if pieces without a key are told by NaN: what was never written may be any number": "told by NaN",
-        "if one maximum serves all rows: in a row far below it all weights vanish, and 0/0 is NaN": "one maximum, no guard",
+        "if one maximum serves all rows: in a row far below it all weights vanish, and 0/0 is NaN": "one maximum",
         "if all pieces of a row count alike: each counts by its weight": "equal",
         "if of several pieces of a row one replaces the other, as with x[owner] += y": "once",
         "if the pieces are taken to come in the order of their rows: owner says whose each is": "in order",
@@ -129,7 +129,6 @@ WRONG = variants(
         "if O is not divided by the sum of the weights": "undivided",
         "without subtracting a maximum: 2^L overflows": "no maximum",
         "if 2^L is the weight as it is: it overflows, and nothing looks for −∞: 0 · NaN and 0/0 are NaN": "as it is",
-        "if one maximum serves all rows: each has its own": "one maximum",
         "if the average of a piece without a key is multiplied by 0: 0 · NaN is NaN": "unwritten",
         "if a row without a key is divided by its sum: 0/0 is NaN": "0/0",
         "if a row without a key is measured from its maximum: −∞ − (−∞) is NaN": "no key",

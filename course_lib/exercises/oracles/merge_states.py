@@ -77,6 +77,8 @@ def _merge(m_a, l_a, o_a, m_b, l_b, o_b, bug):
     if bug == "one maximum":
         m = m.max().expand(len(m_a))
     shift = m if bug in ("both empty", "all") else m.masked_fill(m == -math.inf, 0)
+    if bug == "no maximum":
+        shift = torch.zeros(len(m_a))
     if bug == "finite":
         shift = m.clamp(min=-10000.0)
     a, b = torch.exp(m_a - shift), torch.exp(m_b - shift)
@@ -100,6 +102,8 @@ def _merge(m_a, l_a, o_a, m_b, l_b, o_b, bug):
     o = o_a + o_b if bug == "o kept" else o_a * a[:, None] + o_b * b[:, None]
     if bug == "times l":
         o = o_a * (a * l_a)[:, None] + o_b * (b * l_b)[:, None]
+    if bug == "along d":
+        o = o_a * a + o_b * b
     if bug == "divided":
         o = o / l.masked_fill(l == 0, 1)[:, None]
     return (m.masked_fill(m == -math.inf, 0) if bug == "zero for m" else m), l, o
@@ -124,5 +128,7 @@ WRONG = variants(
         "if a set counts as empty only when it is for all queries: each query may have no key on its own": "all",
         "if 0, put in the place of −∞ for the exponents, is returned as m": "zero for m",
         "if one maximum serves all queries: each has its own": "one maximum",
+        "if no maximum is subtracted: l and o are asked for measured from m, and e^m overflows": "no maximum",
+        "if o's factors lack [:, None]: they run along d then, and a query takes another's": "along d",
     },
 )

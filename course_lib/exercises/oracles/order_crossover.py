@@ -56,7 +56,8 @@ def _first(N, d, block_m, e, bug):
     ways |= {"none": lambda N: None}
     ways |= {"up_m": math.ceil, "up_n": math.ceil, "tried": lambda N: range(1, N + 1)} | bug
     e = ways.get("e", e)
-    v2 = 2 * d * e + 2 * ways["up_m"](N / block_m) * d * e + ways["lse"] + ways["o_once"] * d * (4 - e)
+    v2 = ways.get("q and o", 2) * d * e + 2 * ways["up_m"](N / block_m) * d * e
+    v2 += ways["lse"] + ways["o_once"] * d * (4 - e)
     one_pass = d * e + ways["o_ways"] * d * (ways["o_bytes"] or e) + 4 * ways["vectors"]
     one_pass += 2 * d * e * ways.get("kv each", 0)
     for block_n in ways["tried"](N):
@@ -73,6 +74,8 @@ WRONG = variants(
         "if V1's O is counted one way: it is read and written for each block of keys": {"o_ways": 1},
         "if ℓ and m are forgotten in V1": {"vectors": 0},
         "if one of ℓ and m is forgotten in V1, or both are counted one way: they are read and written": {"vectors": 2},
+        "if V1 only reads O, ℓ and m, or only writes them: each block of keys does both": {"o_ways": 1, "vectors": 2},
+        "if V2's Q and O are forgotten: each is moved once": {"q and o": 0},
         "if all has 2 bytes an element: e may be 4": {"e": 2},
         "with N // block in V1: the last, shorter block of keys takes a whole pass, too": {"up_n": math.floor},
         "if V2's L is forgotten": {"lse": 0},

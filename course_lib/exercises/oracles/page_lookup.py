@@ -83,20 +83,18 @@ def _look(table, lengths, page, sequence, token, bug):
     if bug == "last token":
         token = torch.minimum(token, lengths[sequence] - 1)
         return table[sequence, token // page] * page + token % page
-    found = number + row if bug == "page not times its size" else number * size + row
+    found = number * (1 if bug == "page not times its size" else size) + (0 if bug == "no row" else row)
     there = {
         "swapped": (token < lengths[sequence]) & (slot < table.shape[1]) & (number >= 0),
         "wherever a page is": number >= 0,
-        "wherever a page is, unguarded": number >= 0,
         "by the page": (number >= 0) & (slot < table.shape[1]),
         "one too many": token <= lengths[sequence],
         "one too many, guarded": (token <= lengths[sequence]) & (number >= 0),
         "page 0 is none": (token < lengths[sequence]) & (number > 0),
         "length of the first": token < lengths[0],
+        "lengths by place": (token < lengths[torch.arange(len(token)) % len(lengths)]) & (number >= 0),
     }.get(bug, token < lengths[sequence])
-    return (
-        found if bug in ("all there", "unguarded, all there") else torch.where(there, found, 0 if bug == "zero" else -1)
-    )
+    return found if bug == "unguarded, all there" else torch.where(there, found, 0 if bug == "zero" else -1)
 
 
 WRONG = variants(
@@ -117,10 +115,10 @@ WRONG = variants(
         "if a slot beyond the table is looked up: the look-up has to stay inside, whatever is chosen after it": "unguarded",
         "if table[sequence, slot] is all: a token may lie beyond the table, or behind the sequence's last": "unguarded, all there",
         "if the table alone says what is there, its last page beyond its end, too: the length says it": "wherever a page is",
-        "if the table alone says what is there, and is looked up beyond its end": "wherever a page is, unguarded",
         "if the token itself is added to the page's first row: token % page is the row": "whole token",
         "if what is not there gets 0: that is a row of the pool, −1 is none": "zero",
         "if a token behind the sequence's last becomes the last one: it is none": "last token",
-        "if nothing is −1: the sequence may not have that token": "all there",
+        "if the row in the page is left out: each token of a page then has its first row": "no row",
+        "if lengths is read by the place in the list of tokens: sequence says whose each is": "lengths by place",
     },
 )

@@ -47,12 +47,12 @@ def _backward(rank, ranks, q, k, v, o, L, do, bug):
         p = p.bfloat16().float() if bug == "P in bf16" else p
         dp = do @ v.float().mT
         taken = {"no D": 0, "block D": (p * dp).sum(-1, keepdim=True)}.get(bug, D)
-        ds = dp - taken if bug == "no P" else p * (taken - dp if bug == "sign" else dp - taken)
-        part = ds @ k.float() / (1 if bug == "scale of dq" else root)
+        ds = dp - taken if bug == "no P" else p * (dp - taken)
+        part = ds @ k.float() / root
         dq = part if bug == "last" else dq + part
         if bug in ("replaced", "dK replaced"):
             dk, dv = torch.zeros_like(dk), dv if bug == "dK replaced" else torch.zeros_like(dv)
-        dk = (dk.float() + ds.mT @ q / (1 if bug == "scale" else root)).to(kept)
+        dk = (dk.float() + (ds if bug == "dS not transposed" else ds.mT) @ q / root).to(kept)
         dv = (dv.float() + (p if bug == "not transposed" else ds.mT if bug == "ds for p" else p.mT) @ do).to(kept)
         if bug == "short" and step == ranks - 1:
             break
@@ -68,7 +68,7 @@ def _backward(rank, ranks, q, k, v, o, L, do, bug):
         k, v, dk, dv = coming
         if bug == "exchanged":
             dk, dv = dv, dk
-    return dq.bfloat16() if bug == "dQ in bf16" else dq, dk.float(), dv.float()
+    return dq, dk.float(), dv.float()
 
 
 def _added_to_what_came(rank, ranks, q, k, v, o, L, do):
@@ -98,21 +98,18 @@ WRONG = variants(
         "if D is left out of dS": "no D",
         "if dQ is that of the last block: all blocks add to it": "last",
         "if dK and dV stay while their keys travel: they collect what belongs to other keys": "stay",
-        "if dK is not divided by √d": "scale",
         "if dV is made of dS: it is Pᵀ dO": "ds for p",
         "if nobody waits for what has been posted": "no wait",
         "if dK and dV are posted before this rank has added its part: with sums that travel the post comes last": "posts first",
         "if D is summed over the keys that are there: they are a part of the row, and rowsum(dO ∘ O) is all of it": "block D",
         "if the scores are not divided by √d": "scores",
         "if P is not transposed in dV: with as many keys as queries the shapes fit all the same": "not transposed",
+        "if dS is not transposed in dK: with as many keys as queries the shapes fit all the same": "dS not transposed",
         "if dK and dV change places on their way": "exchanged",
         "if the scores are products in bf16: Q and K are turned into fp32 before": "S in bf16",
         "if D is computed in bf16: it is a sum of fp32 numbers": "D in bf16",
         "if P is rounded to bf16: all is computed in fp32": "P in bf16",
-        "if dQ comes back in bf16: it is asked for in fp32": "dQ in bf16",
-        "if dQ is not divided by √d": "scale of dq",
         "if dS lacks the factor P": "no P",
-        "if dS has the other sign": "sign",
     },
 ) | {
     "if this rank's part is added to the dK and dV that come next: these are of other keys": _added_to_what_came,

@@ -51,7 +51,9 @@ def _ring(rank, ranks, q, k, v, attend, bug):
         elif bug != "own keys" and (step < rank + (bug != "not rank 0") or bug in ("sees all", "next rank")):
             part, part_L = attend(q, k, v, bug == "always causal")
             both = L.exp().add(part_L.exp()).log() if bug == "overflow" else torch.logaddexp(L, part_L)
+            both = torch.maximum(L, part_L) if bug == "the larger" else both
             one, other = (L - both).exp()[..., None], (part_L - both).exp()[..., None]
+            one = 1 / one if bug == "upside down" else one
             if bug == "mean":
                 o = (o * step + part) / (step + 1)
             elif bug == "plain sum":
@@ -116,6 +118,8 @@ WRONG = variants(
         "if L stays that of the first block: each merge needs the L of all keys so far": "old L",
         "if the two L are added: it is their e^L that add up": "L added",
         "if L is the logarithm of e^L + e^L as it stands: beyond 88 float32 overflows; logaddexp takes off the larger": "overflow",
+        "if the larger L is taken for that of both: it is their e^L that add up": "the larger",
+        "if the share of o so far is upside down: it is e^(L − the L of both), at most 1": "upside down",
         "if the shares are e^L over the sum of both, as they stand: beyond 88 that is ∞ / ∞": "overflow of the shares",
         "if results are added: each is an average, and counts by its share, e^(L − the L of both)": "plain sum",
         "if the results are weighted by e^L, and the sum is not divided by the weights'": "undivided",

@@ -36,11 +36,13 @@ def expected(consumers: int, producer: int) -> int:
 
 def _setmaxnreg(consumers, producer, bug):
     start = 512 // (consumers + 1) // (1 if bug == "start" else 8) * (1 if bug == "start" else 8)
+    start = 168 if bug == "168" else start
     if bug == "without the producer":
         start = 512 // consumers // 8 * 8
         return min(256, (start * consumers - producer) // consumers // 8 * 8)
     owned = 512 if bug == "all" else start * (consumers + 1)
-    share = (owned - (0 if bug == "producer" else producer)) // (consumers + (bug == "all warpgroups"))
+    among = 2 if bug == "two" else consumers + (bug == "all warpgroups")
+    share = (owned - (0 if bug == "producer" else producer)) // among
     if bug == "gift":
         share = start + (start - producer)
     if bug == "its own start":
@@ -61,6 +63,8 @@ WRONG = variants(
         "if the limit is 255, rounded down to 248: setmaxnreg takes up to 256": "255",
         "if each consumer gets all that the producer gives away: they share it": "gift",
         "if the producer's warpgroup is not counted at the start: all share the registers then": "without the producer",
+        "if every thread starts with 168: that is the start of three warpgroups": "168",
+        "if the rest is divided by 2: there may be another number of consumers": "two",
         "if the limit is 255: setmaxnreg takes multiples of 8, up to 256": "255 itself",
         "if the registers that the producer started with are not shared out": "its own start",
         "if what the producer keeps is not taken away": "producer",

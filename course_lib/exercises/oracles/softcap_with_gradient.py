@@ -44,6 +44,9 @@ def _softcap(x, cap, dy, bug):
     }.get(bug, 1 - t * t)
     if bug == "clamp":
         return x.clamp(-cap, cap), dy * (x.abs() < cap)
+    if bug == "clamp for tanh":
+        t = u.clamp(-1, 1)
+        slope = 1 - t * t
     if bug == "clamp of y alone":
         return x.clamp(-cap, cap), dy * slope
     return t if bug == "tanh alone" else cap * t, slope if bug == "no dy" else dy * slope
@@ -63,6 +66,7 @@ WRONG = variants(
         "if y is the tanh alone: c stands outside": "tanh alone",
         "if the slope is 1 − tanh without the square: below 0 it is more than 1": "no square",
         "if dx is the slope alone: it has to be multiplied by dy": "no dy",
+        "with a clamp in place of the tanh, and 1 − t² as if t were one: a softcap bends y": "clamp for tanh",
         "with a clamp: it is straight up to c, and its slope jumps from 1 to 0": "clamp",
         "if tanh is made of e^(2x/c): that overflows, and ∞ / ∞ is no number": "overflow",
         "if tanh is made of e^(2x/c): near 0 that is a difference of numbers near 1, and c multiplies its error": "cancels",

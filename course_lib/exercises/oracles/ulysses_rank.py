@@ -58,6 +58,7 @@ def _ulysses(rank, ranks, q, k, v, attend, bug):
             shares = [x[r::ranks] for r in range(ranks)]
         got = yield ("exchange", shares)
         got = got[::-1] if bug == "last rank first" else got
+        got = [*got[rank:], *got[:rank]] if bug == "own first" else got
         whole = torch.cat(got, dim=0 if bug in ("along the heads", "cut along tokens") else 1)
         if bug == "reshaped":
             whole = torch.cat(got, dim=0).reshape(whole.shape)
@@ -117,6 +118,7 @@ WRONG = variants(
         "if heads are dealt out one by one, 0 2 and 1 3: a rank has consecutive ones": "dealt out",
         "if the heads of q alone are dealt out one by one: theirs of k and v lie with other ranks": "Q dealt out",
         "if the parts are put together from the last rank to the first: they come by rank": "last rank first",
+        "if a rank puts its own part first: the parts come by rank": "own first",
         "if k is exchanged twice, in place of v, too": "k for v",
         "if a rank gets back every so many tokens: its own are consecutive": "back in strides",
         "if heads of k and v are repeated as often as there are ranks": "by the ranks",
