@@ -66,7 +66,7 @@ TILINGS = {64: Tiling(3, 128, 3), 128: Tiling(2, 128, 2)}  # of the last three r
 
 
 def best(d: int, causal: bool, n_k: int) -> tuple[Rung, Tiling]:
-    """The rung and its tiles: the fastest of those measured on an H200 or H100 in bf16, N = 512 … 16k, or within 3 % of it."""
+    """The rung and its tiles: the fastest in short runs on an H200 or H100, bf16, N = 512 … 16k, or within 3 % of it."""
     if d > 64:
         return _SPECIALISED if causal and n_k < 1024 else _OVERLAP, TILINGS[128]
     if causal and n_k < 4096:  # rows are short: fewer of them in a tile
