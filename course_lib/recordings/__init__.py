@@ -44,6 +44,7 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "attention_host": host.attention_host,
     "attention_beside_peers": beside_peers.attention_beside_peers,
     "ring_of_gpus": many_gpus.ring_of_gpus,
+    "ring_of_gpus_kernels": many_gpus.ring_of_gpus_kernels,
     "decoding_speed": decoding.decoding_speed,
     "decoding_splits": decoding.decoding_splits,
     "capstone_losses": capstone.capstone_losses,
@@ -54,4 +55,4 @@ RECORDINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "full_stack": ladder.full_stack,
 }
 WITHOUT_GPU = ("full_stack",)  # measured on machines without one, too
-ON_TWO_GPUS = ("ring_of_gpus",)
+ON_TWO_GPUS = ("ring_of_gpus", "ring_of_gpus_kernels")

@@ -21,11 +21,12 @@ from course_lib.model.parallel import ORDERS
 from course_lib.recordings.training import HIDDEN
 
 RANKS, LIMIT = 2, 3000.0  # GPUs; seconds for all
+SHOWN = 16_384, 65_536  # tokens of the timelines
 LONG = 262_144  # tokens from which on a causal ring is timed in its best order alone
 ROUNDS, LOOP, LONGEST = (
     7,
     0.05,
-    6.0,
+    3.0,
 )  # turns of each call; seconds that a turn takes at least, and all turns of one, about
 WRONG = 0.02  # rms error as a share of the rms of what one GPU finds
 ONE, LINK = "one GPU", "send and receive"
@@ -64,6 +65,38 @@ def ring_of_gpus() -> list[dict[str, Any]]:
     way that raises; RuntimeError if it is one of ours.
     """
     return parallel.run(measured, RANKS, CELLS, ROUNDS, LOOP, limit=LIMIT, backend="nccl")[0]  # type: ignore[no-any-return]
+
+
+def ring_of_gpus_kernels() -> list[dict[str, Any]]:
+    """Which kernels ran when, on the first of two GPUs: a causal ring in zigzag order, 16 heads of 128, bf16, by torch's profiler.
+
+    A row is a kernel, or an operation of memory: its name, its stream, and begin and end in seconds from the first one.
+    """
+    return parallel.run(kernels, RANKS, [Cell(n, True, 128, 16, 16) for n in SHOWN], limit=LIMIT, backend="nccl")[0]  # type: ignore[no-any-return]
+
+
+def kernels(rank: int, cells: list[Cell]) -> list[dict[str, Any]]:
+    """The rows, in the process of a rank."""
+    from torch.profiler import ProfilerActivity, profile
+
+    device, rows = torch.device("cuda", rank), []
+    for cell, direction in itertools.product(cells, PASSES):
+        call = _ways(cell, direction != PASSES[0], device)["ring, zigzag"].call
+        for _ in range(3):
+            call()
+        dist.barrier()
+        _finish(device)
+        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+            for _ in range(3):
+                call()
+            _finish(device)
+        ran = [x for x in profiler.events() if x.device_type == torch.autograd.DeviceType.CUDA]
+        ran.sort(key=lambda x: x.time_range.start)
+        for x in ran:
+            row = {"direction": direction, "n": cell.n, "kernel": x.name[:80], "stream": x.device_resource_id}
+            begin, end = ((time - ran[0].time_range.start) / 1e6 for time in (x.time_range.start, x.time_range.end))
+            rows.append(row | {"begin": begin, "end": end})
+    return rows
 
 
 def measured(rank: int, cells: list[Cell], rounds: int, loop: float) -> list[dict[str, Any]]:
