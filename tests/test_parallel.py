@@ -197,6 +197,20 @@ def test_the_merge_is_that_of_the_softmax_lecture() -> None:
         merge(o, L, b.to(DEVICE), lb.to(DEVICE).half())
 
 
+@pytest.mark.kernel
+def test_many_rows_are_merged_while_others_are_stored() -> None:
+    """Warps of a program share rows: what one stores must not be what another one loads. The interpreter has no warps."""
+    rows = 65_536 if DEVICE == "cuda" else 128
+    o, part = torch.randn(2, 1, 4, rows, 128, device=DEVICE)
+    L, part_L = torch.randn(2, 1, 4, rows, device=DEVICE)
+    for _ in range(10 if DEVICE == "cuda" else 1):
+        both = torch.logaddexp(L.double(), part_L.double())
+        right = o * (L - both).exp()[..., None] + part * (part_L - both).exp()[..., None]
+        merge(o, L, part, part_L)
+        torch.testing.assert_close(o.double(), right, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(L.double(), both, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_a_row_without_keys_is_zero_and_a_nan_stays_one(dtype) -> None:
     o, part = (torch.ones(1, 1, 4, D, dtype=dtype) for _ in range(2))
@@ -305,12 +319,18 @@ def _runs(pid):
         return False
 
 
-def test_what_cannot_be_done_is_refused() -> None:
+def test_what_cannot_be_done_is_refused(monkeypatch) -> None:
     x = torch.randn(1, 2, 6, D)
     with pytest.raises(ValueError, match=r"there is no process group; call this inside parallel\.run"):
         parallel.ring_attention(x, x, x)
     with pytest.raises(ValueError, match=r"ranks is 64, but this machine has \d+ GPUs"):
         parallel.run(_ring, 64, backend="nccl")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(_ring, "__module__", "__main__")
+    with pytest.raises(
+        ValueError, match=r"cannot be handed to a new process .* pass a function that stands in a module"
+    ):
+        parallel.run(_ring, 2, backend="nccl")
     with pytest.raises(ValueError, match=r"parts\[0\] has 4 tokens of 6, and in contiguous order rank 0 of 2 owns 3"):
         parallel.unshard([x[:, :, :4], x[:, :, 4:]], "contiguous")
     for rank, refused in enumerate(parallel.run(_refusals, 2)):

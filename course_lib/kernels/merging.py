@@ -27,6 +27,7 @@ def merge_kernel(
     L_at, part_L_at = L_ptr + b * L_b + h * L_h + rows, part_L_ptr + b * part_L_b + h * part_L_h + rows
     L = tl.load(L_at, mask=inside, other=0.0)
     part_L = tl.load(part_L_at, mask=inside, other=0.0)
+    tl.debug_barrier()  # warps share a row: one stores its new L below, when all have loaded the old one
     m = tl.maximum(L, part_L)
     m = tl.where(m == -float("inf"), 0.0, m)  # a row that has seen no key in either
     weight, part_weight = tl.exp(L - m), tl.exp(part_L - m)

@@ -104,6 +104,8 @@ def _started(
     folder: Path, function: Callable[..., Any], ranks: int, args: tuple[Any, ...], backend: str
 ) -> dict[int, int]:
     try:
+        if function.__module__ == "__main__":  # what pickle would take
+            raise TypeError("it stands in the program that runs")
         Path(folder, "question").write_bytes(pickle.dumps((function, args)))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
