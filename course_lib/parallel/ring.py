@@ -128,9 +128,12 @@ class _Ring(torch.autograd.Function):
     def backward(ctx: Any, do: torch.Tensor) -> tuple[Any, ...]:
         q, k, v, o, L = ctx.saved_tensors
         plan, mail, here = ctx.plan, Mail(ctx.group), [k.contiguous(), v.contiguous()]
-        dq = torch.empty_like(q, dtype=wide(q))
-        own = _pair(k, k.shape[2])  # dK and dV of this rank's keys: what it adds itself, and what all others have added
-        home = _pair(k, k.shape[2], wide(k)) if plan.hops[0] else []
+        dq = q.new_zeros(q.shape, dtype=wide(q))
+        # Half of the heads meet this rank's own keys while the first keys come, the others while the last sums go home.
+        halves, own = _halves(q.shape[1], k.shape[1], plan.ranks), []
+        home = (
+            _pair(k, k.shape[2], wide(k)) if plan.hops[0] else []
+        )  # dK and dV of own keys: what all others have added
         done: list[torch.Tensor] = []  # those of the keys that were here a step ago, as far as ranks have added to them
         for step in range(plan.ranks + 1):  # sums follow their keys a step behind, so there is one step more
             coming = _pair(k, plan.tokens[step + 1]) if plan.come(step + 1) else []
@@ -141,23 +144,43 @@ class _Ring(torch.autograd.Function):
                 _to(plan.previous, coming + (total if step > 1 else []))
                 + _to(plan.last, home if step == plan.hops[0] + 1 else []),
             )
-            work = plan.work[step] if step < plan.ranks else None
+            work = plan.work[step % plan.ranks]
             parts: list[torch.Tensor] = []
-            if work:
+            if step % plan.ranks == 0:
+                for heads, kv_heads in halves[step // plan.ranks :][:1] if work else ():
+                    mine, seen = [x[:, heads] for x in (q, o, L, do)], [x[:, kv_heads] for x in (k, v)]
+                    part, *sums = blocks.backward((*mine, *seen), work.causal, work.offset)
+                    dq[:, heads] += part
+                    own.append((kv_heads, sums))
+            elif work:
                 mine, seen = [x[:, :, work.first :] for x in (q, o, L, do)], [x[:, :, : work.keys] for x in here]
                 part, *parts = blocks.backward((*mine, *seen), work.causal, work.offset)
-                if step == 0:
-                    dq, own = part.to(wide(q)), parts
-                else:
-                    dq[:, :, work.first :] += part
+                dq[:, :, work.first :] += part
             mail.wait()
-            for x in total if step == 1 else []:
-                x.zero_()
-            for x, part in zip(total, parts, strict=False):
-                x[:, :, : part.shape[2]] += part
+            for i, x in enumerate(total):
+                if step == 1:  # the first to add to them
+                    x[:, :, parts[i].shape[2] if parts else 0 :] = 0
+                if parts:
+                    x = x[:, :, : parts[i].shape[2]]
+                    x.copy_(parts[i]) if step == 1 else x.add_(parts[i])
             here, done = coming, total
-        dk, dv = ((home[i].add_(x) if home else x).to(k.dtype) for i, x in enumerate(own))
+        gradients = home or _pair(k, k.shape[2])
+        for kv_heads, sums in own:
+            for x, part in zip(gradients, sums, strict=True):
+                x[:, kv_heads].add_(part) if home else x[:, kv_heads].copy_(part)
+        dk, dv = (x.to(k.dtype) for x in gradients)
         return dq.to(q.dtype), dk, dv, None, None
+
+
+def _halves(heads: int, kv_heads: int, ranks: int) -> list[tuple[slice, slice]]:
+    """Heads of q, and those of k and v that they share: in two halves, or all at once where there is one of k or one rank."""
+    if kv_heads == 1 or ranks == 1:
+        return [(slice(None), slice(None))]
+    middle = kv_heads // 2
+    return [
+        (slice(0, middle * heads // kv_heads), slice(0, middle)),
+        (slice(middle * heads // kv_heads, heads), slice(middle, kv_heads)),
+    ]
 
 
 def wide(x: torch.Tensor) -> torch.dtype:

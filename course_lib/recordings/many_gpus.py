@@ -3,9 +3,11 @@
 import contextlib
 import functools
 import itertools
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,12 +24,9 @@ from course_lib.recordings.training import HIDDEN
 
 RANKS, LIMIT = 2, 3000.0  # GPUs; seconds for all
 SHOWN = 16_384, 65_536  # tokens of the timelines
-LONG = 262_144  # tokens from which on a causal ring is timed in its best order alone
-ROUNDS, LOOP, LONGEST = (
-    7,
-    0.05,
-    3.0,
-)  # turns of each call; seconds that a turn takes at least, and all turns of one, about
+LONG = 262_144  # tokens: the ring in its best order alone, no all-gather, as many heads of keys as of queries
+ROUNDS, LOOP = 5, 0.05  # turns of each call; seconds that a turn takes at least
+LONGEST = 3.0  # and that all turns of the slowest take, about
 WRONG = 0.02  # rms error as a share of the rms of what one GPU finds
 ONE, LINK = "one GPU", "send and receive"
 PASSES = ("forward", "forward and backward")
@@ -44,9 +43,12 @@ class Cell(NamedTuple):
     kv_heads: int
 
 
+SHAPES = tuple(itertools.product((False, True), (64, 128), (1, 4)))
 CELLS = [
     Cell(n, causal, d, HIDDEN // d, HIDDEN // d // group)
-    for n, causal, d, group in itertools.product((16_384, 65_536, 262_144), (False, True), (64, 128), (1, 4))
+    for n in (16_384, 65_536, LONG)
+    for causal, d, group in SHAPES
+    if n < LONG or group == 1
 ]
 
 
@@ -60,10 +62,14 @@ class Way(NamedTuple):
 def ring_of_gpus() -> list[dict[str, Any]]:
     """bf16, 16k, 64k and 256k tokens of 2,048 numbers on two GPUs, one run: seconds of each way, forward and with gradients.
 
-    Each rank is a process, times are those of the slower one. The calls of a cell take turns, at least LOOP seconds each; the messages
-    of a step are timed alone, too, as 'send and receive'. What differs from one GPU's result is left out, with a printed line, as is a
-    way that raises; RuntimeError if it is one of ours.
+    Each rank is a process, times are those of the slower one. The calls of a cell take turns in random order, at least LOOP seconds
+    each, for a GPU's clock depends on what ran before; the messages of a step are timed alone, too, as 'send and receive'. What differs
+    from one GPU's result is left out, with a printed line, as is a way that raises; RuntimeError if it is one of ours.
     """
+    with ThreadPoolExecutor(len(SHAPES)) as pool:  # compile the shapes' kernels side by side
+        list(
+            pool.map(lambda cell: parallel.run(called, RANKS, cell, limit=LIMIT, backend="nccl"), CELLS[: len(SHAPES)])
+        )
     return parallel.run(measured, RANKS, CELLS, ROUNDS, LOOP, limit=LIMIT, backend="nccl")[0]  # type: ignore[no-any-return]
 
 
@@ -99,6 +105,12 @@ def kernels(rank: int, cells: list[Cell]) -> list[dict[str, Any]]:
     return rows
 
 
+def called(rank: int, cell: Cell) -> None:
+    """Each way once."""
+    for direction in PASSES:
+        _errors(_ways(cell, direction != PASSES[0], torch.device("cuda", rank)), cell, rank)
+
+
 def measured(rank: int, cells: list[Cell], rounds: int, loop: float) -> list[dict[str, Any]]:
     """The rows, in the process of a rank; on CPUs in float32."""
     device = torch.device("cuda", rank) if dist.get_backend() == "nccl" else torch.device("cpu")
@@ -114,7 +126,7 @@ def measured(rank: int, cells: list[Cell], rounds: int, loop: float) -> list[dic
             rows.append(row | {"error": round(errors[name], 5)})
         if rank == 0:
             shown = ", ".join(
-                f"{name} {row['seconds'] * 1e3:.3g} ms" for name, row in zip(times, rows[-len(times) :], strict=True)
+                f"{name} {row['seconds'] * 1e3:.4g} ms" for name, row in zip(times, rows[-len(times) :], strict=True)
             )
             print(f"{cell}, {direction}: {shown}", flush=True)
     return rows
@@ -145,6 +157,8 @@ def _ways(cell: Cell, gradients: bool, device: torch.device) -> dict[str, Way]:
     if cell.heads % dist.get_world_size() == 0:
         found["Ulysses"] = way("contiguous", partial(parallel.ulysses_attention, causal=causal))
     for name, rotation in CONTEXT.items():
+        if cell.n == LONG and rotation == "allgather":
+            continue
         found[name] = way(
             best, partial(_fused, causal=causal), within=partial(_context_parallel, device, causal, rotation)
         )
@@ -225,10 +239,12 @@ def _times(ways: dict[str, Way], rounds: int, loop: float, device: torch.device)
     """Seconds of a call in each round, by the slower rank; fewer rounds where a call takes seconds."""
     first = {name: _slowest(way, 1, device) for name, way in ways.items()}
     found = {name: [seconds] if seconds >= loop else [] for name, seconds in first.items()}
-    for done in range(min(rounds, max(2, round(LONGEST / max(first.values()))))):
-        for name, way in ways.items():
-            if len(found[name]) <= done:
-                found[name].append(_slowest(way, max(1, round(loop / first[name])), device))
+    turns, draw = min(rounds, max(2, round(LONGEST / max(first.values())))), random.Random(0)  # the same on each rank
+    busy = [name for name in ways if name != LINK]
+    order = [name for _ in range(turns) for name in draw.sample(busy, len(busy))]
+    for name in [*order, *[LINK] * turns]:  # a GPU cools while it only sends, which would favour who comes next
+        if len(found[name]) < turns:
+            found[name].append(_slowest(ways[name], max(1, round(loop / first[name])), device))
     return found
 
 
