@@ -79,18 +79,23 @@ def test_threads_ask_one_after_another() -> None:
         assert list(pool.map(lambda x: asked(abs, -x), range(8))) == list(range(8))
 
 
-def test_an_interrupted_question_does_not_answer_the_next() -> None:
+def test_an_interrupted_question_ends_its_work_and_does_not_answer_the_next(tmp_path) -> None:
     asked(abs, -5)
-    server = fork_server._servers[os.getpid()]
+    server, written = fork_server._servers[os.getpid()], tmp_path / "written"
     read = server.stdout
 
     class Interrupted:
         def readline(self) -> bytes:
+            while not (written.exists() and written.read_text()):
+                time.sleep(0.01)
             raise KeyboardInterrupt
 
     server.stdout = Interrupted()
     with pytest.raises(KeyboardInterrupt):
-        asked(abs, -6)
+        asked(
+            exec, f"import os, time; print(os.getpid(), file=open({str(written)!r}, 'w'), flush=True); time.sleep(600)"
+        )
+    assert not Path("/proc", written.read_text().strip()).exists()
     read.close()
     assert asked(abs, -7) == 7
     assert fork_server._servers[os.getpid()] is not server

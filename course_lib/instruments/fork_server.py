@@ -21,6 +21,7 @@ from typing import Any
 
 IMPORTED = ("torch", "triton.compiler", "triton.backends.nvidia.compiler", "triton.experimental.gluon.language")
 IDLE = 120.0  # seconds after which a server that is not asked ends
+_ENDING = {signal.SIGTERM}
 _servers: dict[int, subprocess.Popen[bytes]] = {}  # a fork of this process does not share its server
 _asking = threading.Lock()
 
@@ -79,7 +80,7 @@ def _ask(folder: str) -> bytes:
         pass
     finally:
         if not code:  # it has ended, or was interrupted: what it still answers is not for the next who asks
-            server.kill()
+            server.terminate()  # it ends its fork first: nobody writes to the folder any more
             server.wait()
     return code
 
@@ -100,6 +101,16 @@ def _serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the process that asks, whose end ends this one
     for name in sys.argv[1:]:
         __import__(name)
+    forks: list[int] = []
+
+    def end(*_: Any) -> None:
+        for pid in forks:
+            with contextlib.suppress(ProcessLookupError):  # it had just ended
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
     asked = b""
     while select.select([0], [], [], IDLE)[0]:
         more = os.read(0, 65_536)
@@ -108,16 +119,22 @@ def _serve() -> None:
         asked += more
         while b"\n" in asked:
             folder, _, asked = asked.partition(b"\n")
+            signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # until it is among the forks
             pid = os.fork()
             if pid == 0:
                 os._exit(_work(Path(os.fsdecode(folder))))
+            forks.append(pid)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
             code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            forks.clear()
             os.write(1, b"%d\n" % code)
 
 
 def _work(folder: Path) -> int:
     """In the fork: read the question, write the answer; 0 if there is one."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     with (folder / "words").open("wb") as words:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(words.fileno(), 1)
