@@ -7,7 +7,6 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +18,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from course_lib import parallel
 from course_lib.attention import attention
 from course_lib.instruments import measure
+from course_lib.kernels.merging import merge
 from course_lib.model.parallel import ORDERS
+from course_lib.recordings.hopper import compile_together
 from course_lib.recordings.training import HIDDEN
 
 RANKS, LIMIT = 2, 3000.0  # GPUs; seconds for all
@@ -66,10 +67,7 @@ def ring_of_gpus() -> list[dict[str, Any]]:
     each, for a GPU's clock depends on what ran before; the messages of a step are timed alone, too, as 'send and receive'. What differs
     from one GPU's result is left out, with a printed line, as is a way that raises; RuntimeError if it is one of ours.
     """
-    with ThreadPoolExecutor(len(SHAPES)) as pool:  # compile the shapes' kernels side by side
-        list(
-            pool.map(lambda cell: parallel.run(called, RANKS, cell, limit=LIMIT, backend="nccl"), CELLS[: len(SHAPES)])
-        )
+    compile_together(_compiled, itertools.product((64, 128), (False, True)))
     return parallel.run(measured, RANKS, CELLS, ROUNDS, LOOP, limit=LIMIT, backend="nccl")[0]  # type: ignore[no-any-return]
 
 
@@ -105,10 +103,15 @@ def kernels(rank: int, cells: list[Cell]) -> list[dict[str, Any]]:
     return rows
 
 
-def called(rank: int, cell: Cell) -> None:
-    """Each way once."""
-    for direction in PASSES:
-        _errors(_ways(cell, direction != PASSES[0], torch.device("cuda", rank)), cell, rank)
+def _compiled(d: int, causal: bool) -> None:
+    """The kernels of a ring, once, on one GPU."""
+    q, k, v = leaves = [
+        torch.randn(1, 4, 8192, d, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)
+    ]
+    o, L = attention(q, k, v, causal=causal, return_lse=True)
+    torch.autograd.grad(o, leaves, q)
+    merge(o.detach(), L.detach(), o.detach(), L.detach())
+    torch.cuda.synchronize()
 
 
 def measured(rank: int, cells: list[Cell], rounds: int, loop: float) -> list[dict[str, Any]]:
