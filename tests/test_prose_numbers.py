@@ -31,6 +31,7 @@ from course_lib.figures import (
     matmul_pictures,
     softmax_pictures,
     stack,
+    two_gpus,
 )
 from course_lib.model import cost, pipeline, ring_timeline, roofline, training_step
 from course_lib.model import parallel as count
@@ -111,7 +112,7 @@ SCOPE = {
     "math": math, "data": data, "cost": cost, "roofline": roofline, "pipeline": pipeline, "rows": rows, "seconds": seconds,
     "idle": idle, "backward": backward, "decoding": decoding, "h100": h100, "loops": loop_orders, "passes": softmax_pictures,
     "matmuls": matmul_pictures, "formats": formats, "eight": low_precision, "climb": climb_records, "tiles": climb.tiles,
-    "stack": stack, "count": count, "many_gpus": many_gpus, "ring_timeline": ring_timeline,
+    "stack": stack, "count": count, "many_gpus": many_gpus, "two_gpus": two_gpus, "ring_timeline": ring_timeline,
     "capstone": capstone, "gpt_steps": capstone_steps, "training_step": training_step,
 }  # fmt: skip
 

@@ -30,7 +30,7 @@ from course_lib.figures.h100 import roofline_travels, second_gpu, tiles_on_both
 from course_lib.figures.lab_notes import clocks, host_times, launches, pipelining, self_noise, standard_kernels
 from course_lib.figures.loop_orders import four_counts, largest_steps, pair_cycles, seat_gains, splitting_pays
 from course_lib.figures.loop_pictures import bytes_by_level, bytes_moved, gains_by_heads, loop_walk, seats
-from course_lib.figures.many_gpus import busy_gpus, hiding, ring_clock, ring_or_ulysses, ring_recorded, ring_timelines
+from course_lib.figures.many_gpus import busy_gpus, hiding, ring_clock, ring_or_ulysses, ring_timelines
 from course_lib.figures.matmul_pictures import load_widths, matmul_speed, program_order, tile_homes, tile_on_roofline
 from course_lib.figures.memory_pictures import attention_roofline, score_size, tiles_of_a_step, two_memories
 from course_lib.figures.one_head import (
@@ -53,6 +53,7 @@ from course_lib.figures.ring_claims import (
     zigzag_is_balanced,
 )
 from course_lib.figures.softmax_pictures import first_grid, moving_ruler, saved_pass, scores_in_order, softmax_passes
+from course_lib.figures.two_gpus import ring_recorded
 from course_lib.figures.wrong_kernel import growth, lite_errors, stacked_weights, usual_test
 
 __all__ = [

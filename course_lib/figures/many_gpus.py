@@ -1,16 +1,15 @@
-"""Lecture 13, drawn: keys on their way round a ring, when a link hides, the ring beside Ulysses, two GPUs recorded, many simulated."""
+"""Lecture 13, drawn: keys on their way round a ring, when a link hides, the ring beside Ulysses, and many GPUs simulated."""
 
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from course_lib import data
 from course_lib.figures.boxes import PALE, arrow, blank, box
-from course_lib.figures.h100 import H100
 from course_lib.figures.records import Pass, label, rows
 from course_lib.model import parallel, ring_timeline
 from course_lib.plots import RANKS
@@ -37,13 +36,14 @@ def kernel_rates(backward: bool = False) -> dict[int, float]:
     """Operations a second of ``attention()`` on an H200 without a mask, d = 128, by the recorded length; of its backward pass alone."""
     if backward:
         passes = rows(Pass, "attention_beside_peers")
-        found = {x.n: x.tflops for x in passes if _ours(x) and (x.direction, x.how) == ("backward", "graphs")}
+        found = {x.n: x.tflops for x in passes if ours(x) and (x.direction, x.how) == ("backward", "graphs")}
     else:
-        found = {x.n: x.tflops for x in rows(Ladder, "forward_ladder") if _ours(x)}
+        found = {x.n: x.tflops for x in rows(Ladder, "forward_ladder") if ours(x)}
     return {n: tflops * 1e12 for n, tflops in sorted(found.items())}
 
 
-def _ours(row: Ladder | Pass) -> bool:
+def ours(row: Ladder | Pass) -> bool:
+    """Whether it is ``attention()`` at the lecture's head size, without a mask."""
     return row.algorithm == "attention()" and row.d == D and not row.causal
 
 
@@ -224,85 +224,6 @@ def _timelines(axes: Sequence[Axes]) -> None:
         ax.set_title(f"{link}: {words}", loc="left", fontsize=12.5, weight="bold")
     source = f"simulated, causal, zigzag; {FEW:,} tokens on each GPU; blue: matmuls, by step; orange: messages"
     style.source_note(axes[0], f"{source}; kernels {label('forward_ladder')}")
-
-
-class RingKernel(NamedTuple):
-    """What ran on the first of two GPUs; begin and end in seconds."""
-
-    direction: str
-    n: int
-    kernel: str
-    begin: float
-    end: float
-
-    @property
-    def lane(self) -> str:
-        """'attention', 'sums' (with merges) or 'messages'."""
-        if self.kernel.startswith("nccl"):
-            return "messages"
-        return "attention" if self.kernel in ATTENTION else "sums"
-
-
-ATTENTION = ("specialised_kernel", "before_kernel", "backward_kernel", "after_kernel")
-BATCHES = {"forward": 1, "forward and backward": 3}  # of messages of a call, where two GPUs form the ring
-
-
-@functools.cache
-def ring_call(n: int, direction: str = "forward and backward") -> list[RingKernel]:
-    """The second of the three recorded calls, from its first kernel to the third call's."""
-    ran = [x for x in rows(RingKernel, "ring_of_gpus_kernels", H100) if (x.n, x.direction) == (n, direction)]
-    starts = [x.begin for x in ran if x.lane == "messages"][:: BATCHES[direction]]
-    return [x for x in ran if starts[1] <= x.begin < starts[2]]
-
-
-def ring_share(n: int, lane: str = "attention", direction: str = "forward and backward") -> float:
-    """The share of a call's time in which a lane has a kernel."""
-    call = ring_call(n, direction)
-    return sum(x.end - x.begin for x in call if x.lane == lane) / (max(x.end for x in call) - call[0].begin)
-
-
-def ring_gain(n: int, direction: str, over: str = "one GPU") -> tuple[float, float]:
-    """The least and the largest ratio of ``over``'s time to that of the ring, without a mask and causal in zigzag order."""
-    cells: dict[Any, dict[str, float]] = {}
-    for row in data.measured(H100, "ring_of_gpus").rows:
-        if (row["n"], row["direction"]) == (n, direction):
-            cells.setdefault((row["causal"], row["d"], row["kv_heads"]), {})[row["algorithm"]] = row["seconds"]
-    gains = [
-        times[over] / times["ring, zigzag" if causal else "ring, contiguous"] for (causal, _, _), times in cells.items()
-    ]
-    return min(gains), max(gains)
-
-
-def ring_recorded() -> style.Picture:
-    """A causal ring of two GPUs and its gradients, as the profiler saw the first GPU: attention, messages, and what is left."""
-    return style.picture(
-        _recorded,
-        size=(11, 4.4),
-        axes=(2, 1),
-        alt="two timelines of a GPU with lanes for attention, sums and messages; each message is shorter than the kernel above it",
-    )
-
-
-def _recorded(axes: Sequence[Axes]) -> None:
-    steps = ("own keys", "the other's", "own, half", "the other's keys", "own, other half")
-    for ax, n in zip(axes, (65_536, 16_384), strict=True):
-        call = ring_call(n)
-        begin, names = call[0].begin, iter(steps)
-        for x in call:
-            lane = ("attention", "sums", "messages").index(x.lane)
-            left, width = 1e3 * (x.begin - begin), 1e3 * (x.end - x.begin)
-            shade = (style.BLUE, style.GREY, style.ORANGE)[lane]
-            ax.barh(lane, width, left=left, height=0.72, color=shade, ec="white", lw=0.8)
-            if x.kernel in ("specialised_kernel", "backward_kernel"):
-                ax.text(left + width / 2, lane, next(names), ha="center", va="center", color="white", fontsize=10)
-        seconds = max(x.end for x in call) - begin
-        ax.set(xlabel="ms", xlim=(0, 1e3 * seconds * 1.005), ylim=(2.5, -0.5))
-        ax.set_yticks(range(3), ["attention", "sums, merge", "messages"])
-        ax.tick_params(axis="y", length=0)
-        ax.grid(False, axis="y")
-        title = f"{n:,} tokens on two GPUs: attention takes {ring_share(n):.0%} of the time"
-        ax.set_title(title, loc="left", fontsize=12.5, weight="bold")
-    style.source_note(axes[-1], f"one call, forward and backward; {label('ring_of_gpus_kernels', H100)}")
 
 
 def _short(n: int) -> str:

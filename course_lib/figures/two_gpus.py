@@ -1,0 +1,117 @@
+"""Lecture 13: a ring of two GPUs, as it was recorded."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+
+from course_lib import data
+from course_lib.figures.h100 import H100
+from course_lib.figures.many_gpus import D, ours
+from course_lib.figures.records import Pass, label, rows
+from course_lib.model import parallel, ring_timeline
+from course_lib.show import style
+
+ATTENTION = ("specialised_kernel", "before_kernel", "backward_kernel", "after_kernel")
+RING = 2  # GPUs
+BATCHES = {"forward": 1, "forward and backward": 3}  # of messages of a call
+
+
+class RingKernel(NamedTuple):
+    """What ran on the first of two GPUs; begin and end in seconds."""
+
+    direction: str
+    n: int
+    kernel: str
+    begin: float
+    end: float
+
+    @property
+    def lane(self) -> str:
+        """'attention', 'sums' (with merges) or 'messages'."""
+        if self.kernel.startswith("nccl"):
+            return "messages"
+        return "attention" if self.kernel in ATTENTION else "sums"
+
+
+@functools.cache
+def ring_call(n: int, direction: str = "forward and backward") -> list[RingKernel]:
+    """The second of the three recorded calls, from its first kernel to the third call's."""
+    ran = [x for x in rows(RingKernel, "ring_of_gpus_kernels", H100) if (x.n, x.direction) == (n, direction)]
+    starts = [x.begin for x in ran if x.lane == "messages"][:: BATCHES[direction]]
+    return [x for x in ran if starts[1] <= x.begin < starts[2]]
+
+
+def ring_seconds(n: int, direction: str = "forward and backward") -> float:
+    """From the first kernel's begin to the last one's end."""
+    call = ring_call(n, direction)
+    return max(x.end for x in call) - call[0].begin
+
+
+def ring_share(n: int, lane: str = "attention", direction: str = "forward and backward") -> float:
+    """The share of a call's time in which a lane has a kernel."""
+    call = ring_call(n, direction)
+    return sum(x.end - x.begin for x in call if x.lane == lane) / ring_seconds(n, direction)
+
+
+def ring_gain(n: int, direction: str, over: str = "one GPU") -> tuple[float, float]:
+    """The least and the largest ratio of ``over``'s time to that of the ring, without a mask and causal in zigzag order."""
+    cells: dict[Any, dict[str, float]] = {}
+    for row in data.measured(H100, "ring_of_gpus").rows:
+        if (row["n"], row["direction"]) == (n, direction):
+            cells.setdefault((row["causal"], row["d"], row["kv_heads"]), {})[row["algorithm"]] = row["seconds"]
+    gains = [
+        times[over] / times["ring, zigzag" if causal else "ring, contiguous"] for (causal, _, _), times in cells.items()
+    ]
+    return min(gains), max(gains)
+
+
+def ring_simulated(n: int) -> float:
+    """Seconds that the simulation gives for ``ring_call(n)``, from the rates of one H100 in short bursts and of this link."""
+    sent = (
+        parallel.ring_bytes("contiguous", RING, 0, row["n"], row["kv_heads"], row["d"])[0].keys_values / row["seconds"]
+        for row in data.measured(H100, "ring_of_gpus").rows
+        if row["algorithm"] == "send and receive"
+    )
+    seconds, link = 0.0, max(sent)
+    for direction in ("forward", "backward"):
+        passes = (x for x in rows(Pass, "attention_beside_peers", H100) if ours(x) and x.direction == direction)
+        rates = {x.n: x.tflops * 1e12 for x in passes if x.how == "graphs"}
+        rate = rates[max(length for length in rates if length <= n / RING / 2)]
+        line = ring_timeline.simulate(
+            "zigzag", RING, n, 16, 16, D, rate, link, causal=True, backward=direction == "backward"
+        )
+        seconds += line.seconds
+    return seconds
+
+
+def ring_recorded() -> style.Picture:
+    """A causal ring of two GPUs and its gradients, as the profiler saw the first GPU: attention, messages, and what is left."""
+    return style.picture(
+        _recorded,
+        size=(11, 4.4),
+        axes=(2, 1),
+        alt="two timelines of a GPU with lanes for attention, sums and messages; each message is shorter than the kernel above it",
+    )
+
+
+def _recorded(axes: Sequence[Axes]) -> None:
+    steps = ("own keys", "the other's", "own, half", "the other's keys", "own, other half")
+    for ax, n in zip(axes, (65_536, 16_384), strict=True):
+        call = ring_call(n)
+        begin, names = call[0].begin, iter(steps)
+        for x in call:
+            lane = ("attention", "sums", "messages").index(x.lane)
+            left, width = 1e3 * (x.begin - begin), 1e3 * (x.end - x.begin)
+            shade = (style.BLUE, style.GREY, style.ORANGE)[lane]
+            ax.barh(lane, width, left=left, height=0.72, color=shade, ec="white", lw=0.8)
+            if x.kernel in ("specialised_kernel", "backward_kernel"):
+                ax.text(left + width / 2, lane, next(names), ha="center", va="center", color="white", fontsize=10)
+        ax.set(xlabel="ms", xlim=(0, 1e3 * ring_seconds(n) * 1.005), ylim=(2.5, -0.5))
+        ax.set_yticks(range(3), ["attention", "sums, merge", "messages"])
+        ax.tick_params(axis="y", length=0)
+        ax.grid(False, axis="y")
+        title = f"{n:,} tokens on two GPUs: attention takes {ring_share(n):.0%} of the time"
+        ax.set_title(title, loc="left", fontsize=12.5, weight="bold")
+    style.source_note(axes[-1], f"one call, forward and backward; {label('ring_of_gpus_kernels', H100)}")
