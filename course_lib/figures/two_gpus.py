@@ -14,7 +14,7 @@ from course_lib.model import parallel, ring_timeline
 from course_lib.show import style
 
 ATTENTION = ("specialised_kernel", "before_kernel", "backward_kernel", "after_kernel")
-RING = 2  # GPUs
+RING, HEADS = 2, 16  # GPUs; heads of the recorded call
 BATCHES = {"forward": 1, "forward and backward": 3}  # of messages of a call
 
 
@@ -80,38 +80,55 @@ def ring_simulated(n: int) -> float:
         rates = {x.n: x.tflops * 1e12 for x in passes if x.how == "graphs"}
         rate = rates[max(length for length in rates if length <= n / RING / 2)]
         line = ring_timeline.simulate(
-            "zigzag", RING, n, 16, 16, D, rate, link, causal=True, backward=direction == "backward"
+            "zigzag", RING, n, HEADS, HEADS, D, rate, link, causal=True, backward=direction == "backward"
         )
         seconds += line.seconds
     return seconds
+
+
+def link_rates(n: int) -> list[float]:
+    """Bytes a second of the messages of ``ring_call(n)``: K and V forward and backward, then dK and dV in fp32."""
+    sent = parallel.ring_bytes("zigzag", RING, 0, n, HEADS, D, causal=True, backward=True)
+    sizes = [sent[0].keys_values, sent[0].keys_values, sent[1].gradients]
+    seconds = [x.end - x.begin for x in ring_call(n) if x.lane == "messages"]
+    return [size / time for size, time in zip(sizes, seconds, strict=True)]
 
 
 def ring_recorded() -> style.Picture:
     """A causal ring of two GPUs and its gradients, as the profiler saw the first GPU: attention, messages, and what is left."""
     return style.picture(
         _recorded,
-        size=(11, 4.4),
+        size=(11, 4.8),
         axes=(2, 1),
-        alt="two timelines of a GPU with lanes for attention, sums and messages; each message is shorter than the kernel above it",
+        alt="two timelines of a GPU with lanes for attention, messages and sums; each message ends before the kernel above it",
     )
 
 
 def _recorded(axes: Sequence[Axes]) -> None:
-    steps = ("own keys", "the other's", "own, half", "the other's keys", "own, other half")
+    steps = ("own keys", "the other's", "own, half the heads", "the other's keys", "own, other half")
+    lanes, shades = ("attention", "messages", "sums"), (style.BLUE, style.ORANGE, style.GREY)
     for ax, n in zip(axes, (65_536, 16_384), strict=True):
         call = ring_call(n)
-        begin, names = call[0].begin, iter(steps)
+        begin, names, sent = call[0].begin, iter(steps), iter(("K, V", "K, V", "dK, dV in fp32"))
         for x in call:
-            lane = ("attention", "sums", "messages").index(x.lane)
+            lane = lanes.index(x.lane)
             left, width = 1e3 * (x.begin - begin), 1e3 * (x.end - x.begin)
-            shade = (style.BLUE, style.GREY, style.ORANGE)[lane]
-            ax.barh(lane, width, left=left, height=0.72, color=shade, ec="white", lw=0.8)
+            ax.barh(lane, width, left=left, height=0.74, color=shades[lane], ec="white", lw=0.8 if lane < 2 else 0)
             if x.kernel in ("specialised_kernel", "backward_kernel"):
-                ax.text(left + width / 2, lane, next(names), ha="center", va="center", color="white", fontsize=10)
-        ax.set(xlabel="ms", xlim=(0, 1e3 * ring_seconds(n) * 1.005), ylim=(2.5, -0.5))
-        ax.set_yticks(range(3), ["attention", "sums, merge", "messages"])
+                ax.text(left + width / 2, lane, next(names), ha="center", va="center", color="white", fontsize=9.5)
+            elif x.lane == "messages":
+                ax.text(left + width, lane, f" {next(sent)}", va="center", fontsize=10)
+        half = 1e3 * (next(x.begin for x in call if x.kernel == "before_kernel") - begin)
+        end = 1e3 * ring_seconds(n)
+        ax.axvline(half, color="black", lw=1, ls=(0, (3, 2)))
+        for left, words in ((0, "forward"), (half + end / 200, "backward")):
+            ax.text(left, -0.5, words, va="bottom", fontsize=10, style="italic")
+        ax.set(xlabel="ms", xlim=(0, end * 1.005), ylim=(2.5, -0.95))
+        ax.set_yticks(range(3), ["attention", "messages", "sums, merge"])
         ax.tick_params(axis="y", length=0)
         ax.grid(False, axis="y")
-        title = f"{n:,} tokens on two GPUs: attention takes {ring_share(n):.0%} of the time"
+        title = (
+            f"{n:,} tokens, {n // 2:,} per GPU: all messages hide, and attention takes {ring_share(n):.0%} of the time"
+        )
         ax.set_title(title, loc="left", fontsize=12.5, weight="bold")
-    style.source_note(axes[-1], f"one call, forward and backward; {label('ring_of_gpus_kernels', H100)}")
+    style.source_note(axes[-1], f"the second of three calls; {label('ring_of_gpus_kernels', H100)}")
