@@ -12,7 +12,7 @@ from rule import DEVICE, definition
 
 from course_lib import gpt, parallel
 from course_lib.gpt.model import angles
-from course_lib.instruments import measure
+from course_lib.instruments import compiled, measure
 from course_lib.kernels.merging import merge
 from course_lib.model import parallel as model
 from course_lib.model import softmax
@@ -209,6 +209,13 @@ def test_many_rows_are_merged_while_others_are_stored() -> None:
         merge(o, L, part, part_L)
         torch.testing.assert_close(o.double(), right, atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(L.double(), both, atol=1e-5, rtol=1e-5)
+
+
+def test_compiled_all_warps_have_loaded_a_row_before_one_stores_it() -> None:
+    """Where o and the part have one dtype, nothing else of the kernel needs a barrier."""
+    o, L = torch.empty(1, 4, 256, 128, device="meta"), torch.empty(1, 4, 256, device="meta")
+    (report,) = compiled.inspect_all([(merge, (o, L, o, L), {})], 90)
+    assert report.count("bar.sync") == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
