@@ -1,0 +1,54 @@
+"""The merge of two partial results as a kernel: the softmax lecture's numbers, and no warp that reads what another one stored."""
+
+import pytest
+import torch
+from rule import DEVICE
+
+from course_lib.instruments import compiled, measure
+from course_lib.kernels.merging import merge
+from course_lib.model import softmax
+
+
+@pytest.mark.kernel
+def test_the_merge_is_that_of_the_softmax_lecture() -> None:
+    (a, b), (la, lb) = torch.randn(2, 2, 3, 70, 24), 30 * torch.randn(2, 2, 3, 70)
+    la[0, 0, :5], lb[0, 0, 3:8] = -torch.inf, -torch.inf
+    a[0, 0, :5], b[0, 0, 3:8] = 0, 0
+    b = b.half()
+    states = [softmax.State(L.double(), torch.isfinite(L).double(), o.double()) for o, L in ((a, la), (b, lb))]
+    right = softmax.merge(*states)
+    o, L = a.to(DEVICE).clone(), la.to(DEVICE).clone()
+    merge(o, L, b.to(DEVICE), lb.to(DEVICE))
+    assert measure.max_error(o, softmax.output(right)) < 1e-6
+    assert measure.max_error(L, softmax.log_sum_exp(right)) < 1e-5
+    late = a.to(DEVICE).clone()
+    late_L = la.to(DEVICE).clone()
+    merge(late[:, :, 30:], late_L[:, :, 30:], b.to(DEVICE)[:, :, 30:], lb.to(DEVICE)[:, :, 30:])
+    assert measure.max_error(late[:, :, 30:], softmax.output(right)[:, :, 30:]) < 1e-6
+    assert measure.max_error(late_L[:, :, 30:], softmax.log_sum_exp(right)[:, :, 30:]) < 1e-5
+    assert torch.equal(late[:, :, :30].cpu(), a[:, :, :30])
+    with pytest.raises(ValueError, match=r"o has shape .* but part has"):
+        merge(o, L, b.to(DEVICE)[:, :, 1:], lb.to(DEVICE))
+    with pytest.raises(TypeError, match=r"part_L is torch.float16; pass float32"):
+        merge(o, L, b.to(DEVICE), lb.to(DEVICE).half())
+
+
+@pytest.mark.kernel
+def test_many_rows_are_merged_while_others_are_stored() -> None:
+    """Warps of a program share rows: what one stores must not be what another one loads. The interpreter has no warps."""
+    rows = 65_536 if DEVICE == "cuda" else 128
+    o, part = torch.randn(2, 1, 4, rows, 128, device=DEVICE)
+    L, part_L = torch.randn(2, 1, 4, rows, device=DEVICE)
+    for _ in range(10 if DEVICE == "cuda" else 1):
+        both = torch.logaddexp(L.double(), part_L.double())
+        right = o * (L - both).exp()[..., None] + part * (part_L - both).exp()[..., None]
+        merge(o, L, part, part_L)
+        torch.testing.assert_close(o.double(), right, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(L.double(), both, atol=1e-5, rtol=1e-5)
+
+
+def test_compiled_all_warps_have_loaded_a_row_before_one_stores_it() -> None:
+    """Where o and the part have one dtype, nothing else of the kernel needs a barrier."""
+    o, L = torch.empty(1, 4, 256, 128, device="meta"), torch.empty(1, 4, 256, device="meta")
+    (report,) = compiled.inspect_all([(merge, (o, L, o, L), {})], 90)
+    assert report.count("bar.sync") == 1
