@@ -91,9 +91,8 @@ def simulate(
     pair = 4 * heads * d * (BACKWARD if backward else 1) / flops_per_s
     pairs = _pairs(order, ranks, length, causal)
     work = pairs * pair + other * (pairs > 0)
-    if (
-        backward
-    ):  # a batch more than there are steps: the last sums go home, while half of the heads meet a rank's own keys
+    if backward:
+        # A batch more than there are steps: the last sums go home, while half of the heads meet a rank's own keys.
         late = work[:1] / 2 if kv_heads > 1 and ranks > 1 else work.new_zeros(1, ranks)
         work = torch.cat([work[:1] - late, work[1:], late])
     spans, ready = [], work.new_zeros(ranks)

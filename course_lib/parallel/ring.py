@@ -131,9 +131,8 @@ class _Ring(torch.autograd.Function):
         dq = q.new_zeros(q.shape, dtype=wide(q))
         # Half of the heads meet this rank's own keys while the first keys come, the others while the last sums go home.
         halves, own = _halves(q.shape[1], k.shape[1], plan.ranks), []
-        home = (
-            _pair(k, k.shape[2], wide(k)) if plan.hops[0] else []
-        )  # dK and dV of own keys: what all others have added
+        # Of dK and dV of this rank's keys: what all others have added.
+        home = _pair(k, k.shape[2], wide(k)) if plan.hops[0] else []
         done: list[torch.Tensor] = []  # those of the keys that were here a step ago, as far as ranks have added to them
         for step in range(plan.ranks + 1):  # sums follow their keys a step behind, so there is one step more
             coming = _pair(k, plan.tokens[step + 1]) if plan.come(step + 1) else []
@@ -146,8 +145,8 @@ class _Ring(torch.autograd.Function):
             )
             work = plan.work[step % plan.ranks]
             parts: list[torch.Tensor] = []
-            if step % plan.ranks == 0:
-                for heads, kv_heads in halves[step // plan.ranks :][:1] if work else ():
+            if work and step % plan.ranks == 0:
+                for heads, kv_heads in halves[step // plan.ranks]:
                     mine, seen = [x[:, heads] for x in (q, o, L, do)], [x[:, kv_heads] for x in (k, v)]
                     part, *sums = blocks.backward((*mine, *seen), work.causal, work.offset)
                     dq[:, heads] += part
@@ -172,15 +171,13 @@ class _Ring(torch.autograd.Function):
         return dq.to(q.dtype), dk, dv, None, None
 
 
-def _halves(heads: int, kv_heads: int, ranks: int) -> list[tuple[slice, slice]]:
-    """Heads of q, and those of k and v that they share: in two halves, or all at once where there is one of k or one rank."""
+def _halves(heads: int, kv_heads: int, ranks: int) -> list[list[tuple[slice, slice]]]:
+    """Heads of q, and those of k and v that they share: for the first step and for the one after the last, which may be none."""
     if kv_heads == 1 or ranks == 1:
-        return [(slice(None), slice(None))]
-    middle = kv_heads // 2
-    return [
-        (slice(0, middle * heads // kv_heads), slice(0, middle)),
-        (slice(middle * heads // kv_heads, heads), slice(middle, kv_heads)),
-    ]
+        return [[(slice(None), slice(None))], []]
+    kv_middle = kv_heads // 2
+    middle = kv_middle * heads // kv_heads
+    return [[(slice(middle), slice(kv_middle))], [(slice(middle, heads), slice(kv_middle, kv_heads))]]
 
 
 def wide(x: torch.Tensor) -> torch.dtype:
