@@ -224,8 +224,9 @@ def test_nobody_passes_without_an_answer(graded) -> None:
 
 def test_the_honest_pass(graded) -> None:
     for name in HONEST:
-        statuses = [row["status"] for row in graded.rows[f"honest/{name}.ipynb"]]
-        assert statuses.count("passed") == 1, graded.rows[f"honest/{name}.ipynb"]
+        rows = graded.rows[f"honest/{name}.ipynb"]
+        statuses = [row["status"] for row in rows]
+        assert statuses.count("passed") == 1, "; ".join(f"{row['exercise']}: {row['words']}" for row in rows)
         assert set(statuses) <= {"passed", "missing"}
 
 

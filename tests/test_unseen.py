@@ -53,6 +53,17 @@ def test_rounding_alone_is_within_the_tolerance_of_the_sliding_window() -> None:
             assert rounding(*case.args) < exercise.tolerance * float(right.abs().max()), case.property
 
 
+def test_no_case_is_drawn_whose_result_is_left_to_rounding(monkeypatch) -> None:
+    exercise, oracle = exercises()["row_dot"], importlib.import_module("course_lib.exercises.oracles.row_dot")
+    one_key = next(case for case in exercise.cases() if len(case.args[2]) == 1)  # dP − D of other numbers may be next to 0
+    monkeypatch.setattr(oracle, "cases", lambda: [one_key] * 400)
+    monkeypatch.setattr(importlib.import_module(unseen.__module__), "MOST", 400)
+    drawn, function = unseen(exercise, "1"), next(right_answers("row_dot"))
+    assert 100 < len(drawn.cases) < 400
+    for case, right in zip(drawn.cases, drawn.expected):
+        assert not differs(function(*case.args), right, exercise.tolerance)
+
+
 @pytest.mark.parametrize("seeds", ["1", pytest.param("234", marks=pytest.mark.weekly)])
 @pytest.mark.parametrize("name", exercises())
 def test_right_answers_are_right_in_every_drawing_and_each_grading_has_its_own(name, seeds) -> None:

@@ -9,10 +9,12 @@ import torch
 
 from course_lib.exercises import oracles, values
 from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.checker.differences import differs
 from course_lib.exercises.checker.material import Material
 
 MOST = 8
 SHARE = 1 / 8  # by which numbers of a known case are changed at the most
+ROUNDING = 2.0**-20  # the same of a change that no right result may feel: some units in the last place of float32
 NONE = (
     "This copy of the course has no oracles: only the cases that a check shows are judged, and whoever copies their results passes. "
     "Grade in the checkout that the copy was made from."
@@ -40,11 +42,11 @@ def unseen(exercise: Exercise, seed: str) -> Material:
         if hasattr(oracle, "drawn"):
             cases = list(oracle.drawn(draw))
         else:
-            known = [(case, _changed(case.args, draw)) for case in exercise.cases()]
+            known = [(case, case._replace(args=_changed(case.args, draw, SHARE))) for case in exercise.cases()]
             cases = [
-                case._replace(args=args)
-                for case, args in known
-                if repr(args) != repr(case.args) and _sound(case, args, exercise)
+                other
+                for case, other in known
+                if repr(other.args) != repr(case.args) and _sound(case, other, exercise, draw)
             ]
             cases = draw.sample(cases, min(MOST, len(cases)))
         right = [exercise.expected(*case.fresh().args) for case in cases]
@@ -52,11 +54,16 @@ def unseen(exercise: Exercise, seed: str) -> Material:
     return Material(tuple(Case(*case) for case in told), tuple(values.decode(values.encode(right))), dict)
 
 
-def _sound(case: Case, args: Any, exercise: Exercise) -> bool:
-    """Whether the right result is finite where that of the known case is."""
-    return not _finite(exercise.expected(*case.fresh().args)) or _finite(
-        exercise.expected(*case._replace(args=args).fresh().args)
-    )
+def _sound(known: Case, case: Case, exercise: Exercise, draw: random.Random) -> bool:
+    """Whether a right answer can be told by the tolerance: the right result is finite if that of the known case is, and rounding the
+    arguments leaves it where it is. It does not where the result is a small difference of large numbers, which is luck.
+    """
+    right = exercise.expected(*case.fresh().args)
+    if _finite(exercise.expected(*known.fresh().args)) and not _finite(right):
+        return False
+    rounded = (case._replace(args=_changed(case.args, draw, ROUNDING)) for _ in range(2))
+    truth = values.plain(right)
+    return not any(differs(exercise.expected(*near.fresh().args), truth, exercise.tolerance) for near in rounded)
 
 
 def _finite(value: Any) -> bool:
@@ -69,14 +76,14 @@ def _finite(value: Any) -> bool:
     return True
 
 
-def _changed(value: Any, draw: random.Random) -> Any:
-    """With other numbers of the same sign, size and order of size; signs, masks and whole numbers stay."""
+def _changed(value: Any, draw: random.Random, share: float) -> Any:
+    """With other numbers, smaller by up to ``share``, of the same order of size; signs, masks and whole numbers stay."""
     if isinstance(value, torch.Tensor) and value.is_floating_point() and bool((value.abs() != 1).any()):
         generator = torch.Generator().manual_seed(draw.randrange(2**62))
-        factor = 1 - SHARE * torch.rand(value.shape, generator=generator, dtype=torch.float64)
+        factor = 1 - share * torch.rand(value.shape, generator=generator, dtype=torch.float64)
         return (value.double() * factor).to(value.dtype)
     if isinstance(value, tuple):
-        return tuple(_changed(part, draw) for part in value)
+        return tuple(_changed(part, draw, share) for part in value)
     if isinstance(value, list):
-        return [x * (1 - SHARE * draw.random()) if type(x) is float else _changed(x, draw) for x in value]
+        return [x * (1 - share * draw.random()) if type(x) is float else _changed(x, draw, share) for x in value]
     return value
