@@ -55,7 +55,7 @@ def test_rounding_alone_is_within_the_tolerance_of_the_sliding_window() -> None:
 
 def test_no_case_is_drawn_whose_result_is_left_to_rounding(monkeypatch) -> None:
     exercise, oracle = exercises()["row_dot"], importlib.import_module("course_lib.exercises.oracles.row_dot")
-    one_key = next(case for case in exercise.cases() if len(case.args[2]) == 1)  # dP − D of other numbers may be next to 0
+    one_key = next(case for case in exercise.cases() if len(case.args[2]) == 1)  # its dP − D may come next to 0
     monkeypatch.setattr(oracle, "cases", lambda: [one_key] * 400)
     monkeypatch.setattr(importlib.import_module(unseen.__module__), "MOST", 400)
     drawn, function = unseen(exercise, "1"), next(right_answers("row_dot"))
