@@ -14,8 +14,8 @@ from course_lib.exercises.checker.differences import differs
 from course_lib.exercises.checker.material import Material
 
 MOST = 8
-SHARE = 1 / 8  # by which numbers of a known case are changed at the most
-ROUNDING = 2.0**-20  # the same of a change that no right result may feel: some units in the last place of float32
+OTHERS = 7 / 8, 1.0  # by what numbers of a known case are multiplied, from and to
+ROUNDED = 1 - 2.0**-20, 1 + 2.0**-20  # that no right result may feel: some units in the last place of float32
 NONE = (
     "This copy of the course has no oracles: only the cases that a check shows are judged, and whoever copies their results passes. "
     "Grade in the checkout that the copy was made from."
@@ -45,7 +45,8 @@ def unseen(exercise: Exercise, seed: str) -> Material:
         else:
             known = list(exercise.cases())
             pairs = [
-                (case, case._replace(args=_changed(case.args, draw, SHARE))) for case in draw.sample(known, len(known))
+                (case, case._replace(args=_changed(case.args, draw, *OTHERS)))
+                for case in draw.sample(known, len(known))
             ]
             other = (b for a, b in pairs if repr(b.args) != repr(a.args) and _sound(a, b, exercise, draw))
             cases = list(itertools.islice(other, MOST))
@@ -61,7 +62,7 @@ def _sound(known: Case, case: Case, exercise: Exercise, draw: random.Random) -> 
     right = exercise.expected(*case.fresh().args)
     if not _finite(right) and _finite(exercise.expected(*known.fresh().args)):
         return False
-    rounded = (case._replace(args=_changed(case.args, draw, ROUNDING)) for _ in range(2))
+    rounded = (case._replace(args=_changed(case.args, draw, *ROUNDED)) for _ in range(4))
     truth = values.plain(right)
     return not any(differs(exercise.expected(*near.fresh().args), truth, exercise.tolerance) for near in rounded)
 
@@ -76,14 +77,14 @@ def _finite(value: Any) -> bool:
     return True
 
 
-def _changed(value: Any, draw: random.Random, share: float) -> Any:
-    """With other numbers, smaller by up to ``share``, of the same order of size; signs, masks and whole numbers stay."""
+def _changed(value: Any, draw: random.Random, least: float, most: float) -> Any:
+    """With numbers multiplied by others, ``least`` to ``most``; signs, masks and whole numbers stay."""
     if isinstance(value, torch.Tensor) and value.is_floating_point() and bool((value.abs() != 1).any()):
         generator = torch.Generator().manual_seed(draw.randrange(2**62))
-        factor = 1 - share * torch.rand(value.shape, generator=generator, dtype=torch.float64)
+        factor = least + (most - least) * torch.rand(value.shape, generator=generator, dtype=torch.float64)
         return (value.double() * factor).to(value.dtype)
     if isinstance(value, tuple):
-        return tuple(_changed(part, draw, share) for part in value)
+        return tuple(_changed(part, draw, least, most) for part in value)
     if isinstance(value, list):
-        return [x * (1 - share * draw.random()) if type(x) is float else _changed(x, draw, share) for x in value]
+        return [x * draw.uniform(least, most) if type(x) is float else _changed(x, draw, least, most) for x in value]
     return value
