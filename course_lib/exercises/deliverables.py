@@ -72,8 +72,8 @@ def crossing(width, mlp, causal): ...""",
     ),
     Deliverable(
         "one step with a cache", 30,
-        """Write what a layer does with one new character. `q`, `k`, `v` are [B, H, 1, D], not turned yet; `keys` and `values` [B,
-H, n, D] are what your function has returned for the n characters before, `None` for the first; `turn(x, position)`
+        """Write what a layer does with one new character. `q`, `k`, `v` are [B, H, 1, d], not turned yet; `keys` and `values` [B,
+H, n, d] are what your function has returned for the n characters before, `None` for the first; `turn(x, position)`
 turns x by its position, counted from 0. Return `(o, keys, values)`. The check compares with causal attention over all
 characters, in float64. *Answer:* by which position must a key be turned, and what would break if old keys were dropped
 and the next query counted from the number that is left?""",

@@ -105,48 +105,28 @@ def speedup(algorithm: str, dtype: str) -> dict[int, float]:
 
 
 def one_head_speed() -> style.Picture:
-    """How many times as fast as three lines of PyTorch Online and SDPA are for one head, in fp16 and for fp32 inputs."""
+    """How many times as fast as three lines of PyTorch Online and SDPA are for one head, in fp16."""
     return style.picture(
         _speed,
-        axes=(1, 2),
-        size=(11.5, 3.9),
-        alt="two panels, half and single precision: speed over that of standard attention against the sequence length, a line per kernel",
+        size=(8, 3.9),
+        alt="speed in half precision over that of standard attention against the sequence length, a line per kernel",
     )
 
 
-def _speed(axes: Sequence[Axes]) -> None:
-    """Words of the left panel stand at (N, times); the right one has a legend."""
-    panels = (
-        (
-            "float16",
-            "fp16: hardly faster at N = 1,024",
-            (("online", "Online", (9000, 3.3)), ("sdpa", "SDPA", (5600, 6.2))),
-        ),
-        (
-            "float32",
-            "fp32: Online in TF32 against PyTorch in IEEE",
-            (("online, tf32", "Online, TF32", None), ("sdpa", "SDPA", None), ("online", "Online, IEEE", None)),
-        ),
-    )
-    for ax, (dtype, title, kernels) in zip(axes, panels, strict=True):
-        for algorithm, name, at in kernels:
-            found, shade = speedup(algorithm, dtype), style.colour(algorithm)
-            line = style.MARKER[algorithm.partition(",")[0]] + "-"
-            inside = "white" if name == "Online, IEEE" else shade
-            ax.plot(list(found), list(found.values()), line, color=shade, mfc=inside, mew=2, label=name)
-            if at:
-                ax.text(*at, name, color=shade, fontsize=12, weight="bold", ha="center", va="center")
-        first = speedup(kernels[0][0], dtype)[N]
-        arrow = {"arrowstyle": "-|>", "color": style.BLACK}
-        ax.annotate(f"{first:.1f}×", (N, first + 0.1), (N, first + 1.9), ha="center", fontsize=12, arrowprops=arrow)
-        ax.axhline(1, color=style.BLACK, lw=1)
-        ax.set_xscale("log", base=2)
-        ax.set_xticks([64, 256, 1024, 4096, 16_384], ["64", "256", "1,024", "4,096", "16,384"])
-        ax.set(xlabel="sequence length N", ylim=(0, 7.6))
-        ax.set_title(title, loc="left", fontsize=12.5, weight="bold")
-    axes[0].set_ylabel("times as fast as\nthree lines of PyTorch")
-    axes[1].legend(loc="upper left")
-    style.source_note(axes[0], f"one head, d = 64, {label('attention_one_head')}")
+def _speed(ax: Axes) -> None:
+    for algorithm, name, at in (("online", "Online", (9000, 3.3)), ("sdpa", "SDPA", (5600, 6.2))):
+        found, shade = speedup(algorithm, "float16"), style.colour(algorithm)
+        ax.plot(list(found), list(found.values()), style.MARKER[algorithm] + "-", color=shade, mew=2)
+        ax.text(*at, name, color=shade, fontsize=12, weight="bold", ha="center", va="center")
+    first = speedup("online", "float16")[N]
+    arrow = {"arrowstyle": "-|>", "color": style.BLACK}
+    ax.annotate(f"{first:.1f}×", (N, first + 0.1), (N, first + 1.9), ha="center", fontsize=12, arrowprops=arrow)
+    ax.axhline(1, color=style.BLACK, lw=1)
+    ax.set_xscale("log", base=2)
+    ax.set_xticks([64, 256, 1024, 4096, 16_384], ["64", "256", "1,024", "4,096", "16,384"])
+    ax.set(xlabel="sequence length N", ylabel="times as fast as\nthree lines of PyTorch", ylim=(0, 7.6))
+    ax.set_title("hardly faster at N = 1,024", loc="left", fontsize=12.5, weight="bold")
+    style.source_note(ax, f"one head, d = 64, {label('attention_one_head')}")
 
 
 def lite_and_online() -> Table:

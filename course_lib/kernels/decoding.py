@@ -139,7 +139,7 @@ def decode_kernel(
             k = _page_rows(k_ptr, page, there & (keys < end), start, k_b, k_n, D, BLOCK_N, BLOCK_D, PAGE)
         s, _ = _capped(tl.dot(q, tl.trans(k), input_precision=PRECISION), scale, softcap, SOFTCAP)  # [BLOCK_M, BLOCK_N]
         if PAGE > 0:
-            s = tl.where(there[None, :], s, float("nan"))  # a page that is none shows
+            s = tl.where(there[None, :], s, float("nan"))  # an invalid page gives NaN
         seen = keys[None, :] < end
         if CAUSAL:
             seen = seen & (keys[None, :] <= length + offset + i[:, None])
@@ -189,7 +189,7 @@ def merge_kernel(
     first, splits = _splits_of(b, lengths_ptr, batch, n_k, splits, BATCH, BLOCK_N)
     at = (first + s) * rows + row % rows
     lse = tl.load(L_s_ptr + at, mask=s < splits, other=-float("inf"))  # [BLOCK_S]
-    there = lse != -float("inf")  # NaN, of a mistake, is there, too
+    there = lse != -float("inf")  # a NaN counts as there, and shows
     inside = there[:, None] & (dims[None, :] < D)  # [BLOCK_S, BLOCK_D]
     o_s = tl.load(O_s_ptr + at[:, None] * D + dims[None, :], mask=inside, other=0.0)
     m = tl.max(lse, 0)

@@ -297,8 +297,8 @@ class Memory:
 
     def table(self) -> Table:
         """Per HBM tensor: shape, elements and bytes read and written, and how often the whole of it crossed."""
-        headers = ["tensor", "shape", "elements read", "bytes read", "passes"]
-        headers += ["elements written", "bytes written", "passes"]
+        headers = ["tensor", "shape", "elements read", "bytes read", "times"]
+        headers += ["elements written", "bytes written", "times"]
         traffic = self.traffic()
         rows: list[list[str | int]] = []
         for name, tensor in self.tensors.items():

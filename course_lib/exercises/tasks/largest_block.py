@@ -3,7 +3,7 @@
 from course_lib.exercises.base import Exercise
 
 ASKED = r"""
-An H100 gives one block of threads 227 KiB of SRAM: 232,448 bytes. One step of flash attention needs five tiles at once:
+An H100 gives one program 227 KiB of SRAM: 232,448 bytes. One step of flash attention needs five tiles at once:
 
 - $Q_i$ [block_m, d], $K_j$ and $V_j$ [block_n, d], in fp16, 2 bytes a number;
 - $S_{ij}$ [block_m, block_n] and the accumulator $O_i$ [block_m, d], in fp32, 4 bytes a number. $P_{ij}$ takes the place of $S_{ij}$.

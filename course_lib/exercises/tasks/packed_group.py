@@ -17,7 +17,7 @@ whatever their tokens. It stores its rows of O once, and loads a block of `block
 The scale is $1/\sqrt d$.
 
 All lie in the HBM of `memory`, float32. The SRAM takes a block each of Q, K and V, two of O, two of scores, and $\ell$ and $m$. What you
-load stays until its scope ends, and no copy of it longer; what you compute needs no `memory.tile` here. Numbers that are not in the SRAM
+load, and each copy of it, stays until its scope ends; what you compute needs no `memory.tile` here. Numbers that are not in the SRAM
 are NaN, and so is O until you store to it. Nothing need be a multiple of anything; a slice may reach past the end, and scores may be as
 low as $-10^{38}$. Return nothing: O and the bytes are read off `memory`.
 

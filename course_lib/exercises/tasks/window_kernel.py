@@ -13,8 +13,8 @@ In many models some layers let a token see only tokens that are near: query $i$ 
 $w = 3$ query 5 sees the keys 3, 4 and 5, and query 1 the keys 0 and 1. Write a kernel for one head: $O$ is the softmax of
 $\text{scale} \cdot QK^\top$ over the keys that a query sees, times $V$. Q, K, V and O are [n, D], float32, contiguous, in row order. A
 program makes `BLOCK_M` rows of O, the grid is (⌈n / BLOCK_M⌉,). It holds one block of K and one of V at a time, and its time
-grows as $n \cdot w$: cut the keys at the multiples of `BLOCK_N`; a program loads no more keys than those blocks hold of which one of its
-queries sees a key, wherever its own blocks begin. D and the blocks are 16 or 32, n is any number, and scores may be as low as
+grows as $n \cdot w$: cut the keys at multiples of `BLOCK_N` and count the blocks in which one of its queries sees a key: a program
+loads no more keys than these hold, wherever its own blocks begin. D and blocks are 16 or 32, n is any number, and scores may be as low as
 $-10^{38}$. Pass `input_precision="ieee"` to `tl.dot`. The check runs in Triton's interpreter, counts the keys that are loaded, and
 watches that nothing beside the tensors is read or written.
 """
