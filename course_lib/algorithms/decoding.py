@@ -36,12 +36,16 @@ def split_decode(
     """
     checks.attention_inputs(q, k, v)
     checks.same_shape(k=k, v=v)
+    for name, value in (("block_n", block_n), ("page", page)):
+        checks.positive_int(name, value)
     (rows, d), room = q.shape, len(k) if table is None else len(checks.several("table", table)) * page
     length = room if length is None else checks.whole("length", length, 1, room)
     if rows % checks.whole("n_q", n_q, 1, length):
         raise ValueError(f"q has {rows} rows and n_q is {n_q}; pass n_q rows for each head")
-    if table is not None and checks.positive_int("page", page) > block_n:
-        raise ValueError(f"page is {page} and block_n is {block_n}; pass blocks of whole pages")
+    if table is not None and block_n % page:
+        raise ValueError(
+            f"page is {page} and block_n is {block_n}; pass a multiple of page, so that blocks are of whole pages"
+        )
     each = keys_per_split(length, splits, block_n)
     memory = Memory(sram_bytes)
     Q, K, V = memory.hbm("Q", q), memory.hbm("K", k), memory.hbm("V", v)

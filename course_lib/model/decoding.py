@@ -66,7 +66,7 @@ def decode_traffic(
     split may have none. A program reads its sequence's length, and with a ``page`` size the number of each page that it goes through,
     for each block of keys if a page holds several. ``even``: as ``decode`` without ``splits`` cuts a batch whose
     lengths differ much (``even_splits``); each program and each row of the merge then read all lengths. Raises TypeError or ValueError for
-    what is no such number.
+    what is no such number, and where neither a page is of whole blocks nor a block of whole pages.
     """
     for name, value in (("heads", heads), ("heads_k", heads_k), ("d", d), ("block_m", block_m), ("n_q", n_q)):
         checks.positive_int(name, value)
@@ -88,6 +88,10 @@ def decode_traffic(
     reads |= dict.fromkeys(("K", "V"), walks * sum(lengths) * d * e)
     if page is not None:
         step = min(checks.positive_int("page", page), block_n)
+        if max(page, block_n) % step:
+            raise ValueError(
+                f"page is {page} and block_n is {block_n}; pass numbers of which one is a multiple of the other"
+            )
         reads["table"] = walks * sum(-(-length // step) for length in lengths) * _WIDE
     writes = {"O": rows * d * e, "L": rows * _WIDE}
     if even or splits > 1:
