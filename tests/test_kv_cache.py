@@ -64,6 +64,18 @@ def test_pages_are_taken_as_they_are_needed_and_given_back() -> None:
     assert cache.lengths.tolist() == [0, 17]
 
 
+@pytest.mark.kernel
+def test_it_keeps_no_graph_of_what_was_written() -> None:
+    q, k, v = (x.requires_grad_() for x in tokens(3))
+    cache = KVCache(**SIZES)
+    for at in range(3):
+        cache.append(k[:, :, at : at + 1] * 2, v[:, :, at : at + 1] * 2)
+    assert not cache.k.requires_grad
+    assert not cache.v.requires_grad
+    torch.testing.assert_close(cache.k[:, :, :3], 2 * k.detach())
+    assert cache.attend(q[:, :, -1:].detach()).shape == (2, 4, 1, 16)
+
+
 _, K, V = tokens(20)
 BAD = [
     (lambda c: c.append(K[:1], V[:1]), ValueError, r"k has shape \[1, 2, 20, 16\]; pass \[2, 2, new tokens, 16\]"),

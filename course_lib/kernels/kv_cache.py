@@ -64,9 +64,11 @@ class KVCache:
     def append(self, k: torch.Tensor, v: torch.Tensor, counts: Sequence[int] | None = None) -> None:
         """Add new tokens to the sequences: k and v [batch, heads_k, n, d], of which sequence b takes the first counts[b], or all.
 
-        Raises TypeError or ValueError, and changes nothing, for tensors that do not fit, and where room or pages do not suffice.
+        The cache keeps their numbers and no way back to them: it has no gradients. Raises TypeError or ValueError, and changes nothing,
+        for tensors that do not fit, and where room or pages do not suffice.
         """
         batch, n = self._check(k=k, v=v)
+        k, v = k.detach(), v.detach()  # else each write would keep the graphs of all writes before it
         if counts is None:
             counts = [n] * batch
         elif len(checks.several("counts", counts)) != batch:
