@@ -160,7 +160,7 @@ hub: $(READY) $(HUB)  ## serve the lectures to a class with JupyterHub: make hub
 	@COURSE_HUB_CLASS="$(abspath $(CLASS))" $(PYTHON) -m jupyterhub -f deploy/jupyterhub_config.py $(HUB_FLAGS)
 
 .PHONY: test-hub
-test-hub: $(READY) $(HUB)  ## thirty students on a real JupyterHub of this machine, about ten minutes; needs root, leaves nothing behind
+test-hub: $(READY) $(HUB)  ## thirty students on a real JupyterHub of this machine, about ten minutes; needs root, leaves nothing behind; RECORD=1 record
 	@COURSE_REQUIRE_HUB=1 COURSE_RECORD=$(RECORD) $(PYTHON) tests/private_accounts.py $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_hub.py
 
 WEB := course_lib/publish/web/node_modules/.package-lock.json

@@ -174,6 +174,8 @@ def test_what_is_refused() -> None:
         ({"cache": "KVCache", "new": 20}, "window is 12, and this cache keeps all characters"),
         ({"temperature": -1}, "temperature is -1"),
         ({"window": 0}, "window is 0"),
+        ({"idx": idx[:, :5] + 7}, "idx has characters numbered 7 to 7, and the model has 7; pass numbers from 0 to 6"),
+        ({"idx": idx[:, :5] - 1}, "idx has characters numbered -1 to -1"),
     ):
         with pytest.raises(ValueError, match=message):
             gpt.generate(made, **{"idx": idx[:, :5], "new": 3} | wrong)
@@ -181,3 +183,12 @@ def test_what_is_refused() -> None:
         gpt.load_text().encode("é")
     with pytest.raises(ValueError, match=r"pass one text, \[n\]"):
         gpt.load_text().decode(torch.zeros(2, 3, dtype=torch.int64))
+    most = len(gpt.load_text().letters) - 1
+    for wrong in (-1, most + 1):
+        with pytest.raises(
+            ValueError, match=f"numbers holds {wrong}; the plays have {most + 1} characters: pass 0 to {most}"
+        ):
+            gpt.load_text().decode(torch.tensor([0, wrong]))
+    for dtype in (torch.float32, torch.bool):
+        with pytest.raises(TypeError, match=f"numbers has dtype {dtype}; pass numbers of characters"):
+            gpt.load_text().decode(torch.ones(2, dtype=dtype))

@@ -175,6 +175,8 @@ def test_the_loss_on_held_out_text_is_the_mean_over_windows() -> None:
     with torch.no_grad():
         first = float(training.loss_of(model, rows[:5], torch.float32))
     assert gpt.evaluate(model, TOKENS[:100], batch=5, length=8, most=1) == pytest.approx(first, rel=1e-5)
+    with pytest.raises(ValueError, match="tokens has characters numbered 3 to 9, and the model has 7"):
+        gpt.evaluate(model, TOKENS[:100] + 3, batch=5, length=8)
 
 
 @pytest.mark.parametrize(
@@ -188,12 +190,21 @@ def test_the_loss_on_held_out_text_is_the_mean_over_windows() -> None:
         ({"dtype": torch.int8}, "dtype is torch.int8"),
         ({"tokens": TOKENS.float()}, "tokens is torch.float32"),
         ({"tokens": TOKENS[:9]}, "tokens has 9 characters; pass at least 10"),
+        (
+            {"tokens": TOKENS + 1},
+            "tokens has characters numbered 1 to 7, and the model has 7; pass numbers from 0 to 6",
+        ),
+        ({"validation": TOKENS.float()}, "validation is torch.float32"),
+        ({"validation": TOKENS[:9]}, "validation has 9 characters; pass at least 10"),
+        ({"validation": TOKENS - 1}, "validation has characters numbered -1 to 5, and the model has 7"),
     ],
 )
 def test_what_is_refused(wrong, message) -> None:
     model = gpt.GPT(gpt.ATTENTIONS["SDPA"], **SIZES)
+    before = [x.clone() for x in model.parameters()]
     with pytest.raises((TypeError, ValueError), match=message):
         gpt.fit(model, **{"tokens": TOKENS} | HOW | wrong)
+    assert all(map(torch.equal, before, model.parameters()))  # refused before the first step
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from course_lib import checks
-from course_lib.gpt.model import GPT, Cache
+from course_lib.gpt.model import GPT, Cache, check_characters
 from course_lib.instruments import measure
 from course_lib.kernels.kv_cache import KVCache
 
@@ -49,6 +49,7 @@ def stream(
     """
     if checks.readable("idx", idx).dim() != 2 or idx.is_floating_point():
         raise ValueError(f"idx has shape {list(idx.shape)} and dtype {idx.dtype}; pass numbers of characters, [B, N]")
+    check_characters("idx", idx, model)
     checks.number("temperature", temperature, least=0)
     checks.whole("seed", seed, 0)
     sizes, chance = model.config, torch.Generator().manual_seed(seed)

@@ -49,6 +49,18 @@ def rotated(x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.T
     return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1).to(x.dtype)
 
 
+def check_characters(name: str, numbers: torch.Tensor, model: nn.Module) -> None:
+    """ValueError for a character that the model, if it is a GPT, does not have. Waits for a GPU, so it is asked once for a whole text."""
+    if not isinstance(model, GPT):
+        return
+    size = model.config["vocab_size"]
+    least, most = (int(x) for x in torch.aminmax(numbers))
+    if least < 0 or most >= size:
+        raise ValueError(
+            f"{name} has characters numbered {least} to {most}, and the model has {size}; pass numbers from 0 to {size - 1}"
+        )
+
+
 class CausalSelfAttention(nn.Module):
     """[B, N, n_embd] -> the same shape: q, k and v of each head, the attention, and a projection of all heads together."""
 

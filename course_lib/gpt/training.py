@@ -12,7 +12,7 @@ from torch import nn
 
 from course_lib import checks
 from course_lib.gpt.checkpoints import CheckpointError, check_same_run, load_checkpoint, save_checkpoint
-from course_lib.gpt.model import GPT, Attend
+from course_lib.gpt.model import GPT, Attend, check_characters
 from course_lib.instruments import measure
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
@@ -58,7 +58,7 @@ def evaluate(
     dtype: torch.dtype = torch.float32,
 ) -> float:
     """The mean loss, in nats a character, over the first ``most`` batches of the windows that ``tokens`` falls into."""
-    _check(tokens=tokens, batch=batch, length=length, dtype=dtype)
+    _check(model, batch, length, dtype, tokens=tokens)
     checks.positive_int("most", most)
     count = min(most * batch, (len(tokens) - 1) // length)
     rows = tokens[: count * length + 1].to(next(model.parameters()).device).unfold(0, length + 1, length)
@@ -91,10 +91,10 @@ def fit(
     at the end, when the ``checkpoint`` is written, too: one that is there is gone on from, and the losses are those of a run that
     was never stopped, to the bit where the attention's gradients are (on a Hopper GPU ``attention`` adds them up in any order).
     ``watch(step, loss)`` is called after each step; if it returns True, training ends there. ``compiled`` puts the model
-    through torch.compile(fullgraph=True). Raises ValueError for tokens that are fewer than one row, CheckpointError for a
+    through torch.compile(fullgraph=True). Raises ValueError for a text of fewer than one row, CheckpointError for a
     checkpoint that is damaged or another run's, TypeError or ValueError for other arguments.
     """
-    _check(tokens=tokens, batch=batch, length=length, dtype=dtype)
+    _check(model, batch, length, dtype, tokens=tokens, **({} if validation is None else {"validation": validation}))
     checks.positive_int("steps", steps)
     checks.number("lr", lr, above=0)
     checks.positive_int("every", every)
@@ -159,14 +159,16 @@ def _resumed(
     return Run(done["losses"], done["seconds"], [(step, loss) for step, loss in done["validation"]])
 
 
-def _check(*, tokens: torch.Tensor, batch: int, length: int, dtype: torch.dtype) -> None:
+def _check(model: nn.Module, batch: int, length: int, dtype: torch.dtype, **texts: torch.Tensor) -> None:
     for name, value in (("batch", batch), ("length", length)):
         checks.whole(name, value, 1, most=2**16)
     checks.one_of("dtype", dtype, DTYPES)
-    if checks.readable("tokens", tokens).dtype != torch.int64 or tokens.dim() != 1:
-        raise TypeError(f"tokens is {tokens.dtype} {list(tokens.shape)}; pass numbers of characters, int64 [n]")
-    if len(tokens) < length + 2:
-        raise ValueError(f"tokens has {len(tokens)} characters; pass at least {length + 2} (length + 2)")
+    for name, text in texts.items():
+        if checks.readable(name, text).dtype != torch.int64 or text.dim() != 1:
+            raise TypeError(f"{name} is {text.dtype} {list(text.shape)}; pass numbers of characters, int64 [n]")
+        if len(text) < length + 2:
+            raise ValueError(f"{name} has {len(text)} characters; pass at least {length + 2} (length + 2)")
+        check_characters(name, text, model)
 
 
 def train(
