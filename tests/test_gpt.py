@@ -168,12 +168,23 @@ def test_what_is_refused() -> None:
         made(idx)
     with pytest.raises(TypeError, match="idx has dtype"):
         made(idx.float())
+    cache = gpt.PlainCache(1, 2, 8, 12, torch.float64, torch.device("cpu"))
+    for caches, begin, error, message in (
+        ([], 0, ValueError, "caches has 0 entries; pass 2"),
+        (cache, 0, TypeError, r"caches is .* \(PlainCache\); pass a list"),
+        (None, -3, ValueError, "begin is -3; pass a whole number of at least 0"),
+        (None, "a", TypeError, "begin is 'a' "),
+        (None, 2, ValueError, "idx has 5 new characters behind 2; pass them one by one"),
+    ):
+        with pytest.raises(error, match=message):
+            made(idx[:, :5], caches, begin)
     for wrong, message in (
         ({"new": 0}, "new is 0"),
         ({"cache": "paged"}, "cache is 'paged'; pass None"),
         ({"cache": "KVCache", "new": 20}, "window is 12, and this cache keeps all characters"),
         ({"temperature": -1}, "temperature is -1"),
         ({"window": 0}, "window is 0"),
+        ({"seed": 2**70}, r"seed is \d+; pass a whole number from 0 to 2,147,483,648"),
         ({"idx": idx[:, :5] + 7}, "idx has characters numbered 7 to 7, and the model has 7; pass numbers from 0 to 6"),
         ({"idx": idx[:, :5] - 1}, "idx has characters numbered -1 to -1"),
     ):

@@ -187,6 +187,7 @@ def test_the_loss_on_held_out_text_is_the_mean_over_windows() -> None:
         ({"warm_up": -1}, "warm_up is -1"),
         ({"every": 0}, "every is 0"),
         ({"watch": 3}, "watch is 3"),
+        ({"checkpoint": "run.pt"}, r"checkpoint is 'run.pt' \(str\); pass a Path"),
         ({"dtype": torch.int8}, "dtype is torch.int8"),
         ({"tokens": TOKENS.float()}, "tokens is torch.float32"),
         ({"tokens": TOKENS[:9]}, "tokens has 9 characters; pass at least 10"),

@@ -51,7 +51,7 @@ def stream(
         raise ValueError(f"idx has shape {list(idx.shape)} and dtype {idx.dtype}; pass numbers of characters, [B, N]")
     check_characters("idx", idx, model)
     checks.number("temperature", temperature, least=0)
-    checks.whole("seed", seed, 0)
+    checks.whole("seed", seed, 0, most=2**31)
     sizes, chance = model.config, torch.Generator().manual_seed(seed)
     if window is not None:
         checks.positive_int("window", window)

@@ -178,14 +178,14 @@ class GPT(nn.Module):
         """Scores of what follows each of ``idx`` [B, N]; with ``caches``, one for each layer, that of N new characters from ``begin``.
 
         New characters are many only where the caches are empty. Raises TypeError for what is no integer, ValueError for more characters
-        than there are learned positions.
+        than there are learned positions, and for caches that are not one for each layer.
         """
         if checks.readable("idx", idx).dtype not in (torch.int64, torch.int32):
             raise TypeError(f"idx has dtype {idx.dtype}; pass numbers of characters, for example idx.long()")
         learned, most = self.config["positions"] == "learned", self.config["block_size"]
         if idx.dim() != 2 or (learned and idx.shape[1] > most):
             raise ValueError(f"idx has shape {list(idx.shape)}; pass [B, N]{f', N at most {most}' * learned}")
-        if begin and idx.shape[1] > 1:
+        if begin != 0 and checks.whole("begin", begin, 0) and idx.shape[1] > 1:
             raise ValueError(f"idx has {idx.shape[1]} new characters behind {begin}; pass them one by one")
         x, n, turn = self.transformer["wte"](idx), idx.shape[1], None
         if learned:  # behind a full window the last place is the new character's, as in a window that is cropped
@@ -193,6 +193,7 @@ class GPT(nn.Module):
         else:
             turn = angles(begin, n, self.config["n_embd"] // self.config["n_head"], x)
         blocks = self.blocks
-        for block, cache in zip(blocks, [None] * len(blocks) if caches is None else caches, strict=True):
+        each = [None] * len(blocks) if caches is None else checks.several("caches", caches, len(blocks))
+        for block, cache in zip(blocks, each, strict=True):
             x = block(x, turn, cache)
         return self.lm_head(self.transformer["ln_f"](x))

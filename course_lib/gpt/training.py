@@ -105,6 +105,8 @@ def fit(
         checks.number("clip", clip, above=0)
     if watch is not None:
         checks.function("watch", watch)
+    if checkpoint is not None:
+        checks.instance("checkpoint", checkpoint, Path, "Path('capstone.pt')")
     device = next(model.parameters()).device
     held = hashlib.sha256(tokens.cpu().numpy().tobytes()).hexdigest()[:16] if checkpoint else ""
     asked = {"steps": steps, "batch": batch, "length": length, "lr": lr, "warm_up": warm_up, "seed": seed, "clip": clip}
