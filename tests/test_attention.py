@@ -279,6 +279,8 @@ BAD = [
     ((X, X, X), {"causal": True, "causal_offset": 0.5}, TypeError, "causal_offset is 0.5"),
     ((X, X, X), {"scale": math.inf}, ValueError, r"scale is inf; pass at most 2\^64 in magnitude"),
     ((X, X, X), {"scale": 10**400}, ValueError, "scale is 1000"),
+    ((X, X, X), {"scale": 10**5000}, ValueError, r"scale is <int>; pass at most 2\^64"),
+    ((X, X, X), {"softcap": 10**5000}, ValueError, "softcap is <int>; pass a positive number"),
     ((X, X, X), {"scale": "0.5"}, TypeError, "scale is '0.5'; pass a number"),
     ((X, X, X), {"softcap": True}, TypeError, "softcap is True; pass a number"),
     ((X, X, X), {"softcap": 0.0}, ValueError, "softcap is 0.0; pass a positive number, or None"),

@@ -312,6 +312,7 @@ BAD = [
     ((X, K, K, N), {"splits": 2.0}, TypeError, "splits is 2.0"),
     ((X, K, K, N), {"longest": -1}, ValueError, "longest is -1"),
     ((X, K, K, N), {"scale": math.nan}, ValueError, "scale is nan"),
+    ((X, K, K, N), {"scale": 10**5000}, ValueError, r"scale is <int>; pass at most 2\^64"),
     ((X, K, K, N), {"return_lse": 1}, TypeError, "return_lse is 1"),
     ((X, K, K, N), {"check": None}, TypeError, "check is None"),
     ((X, K.mT.contiguous().mT, K, N), {}, ValueError, "k_cache has strides .*; its last dimension must be contiguous"),

@@ -44,13 +44,13 @@ def attention_options(
     checks.causal_mask(causal, causal_offset)
     for name, number in (("scale", scale), ("softcap", softcap)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
-            raise TypeError(f"{name} is {number!r}; pass a number, or None")
+            raise TypeError(f"{name} is {checks.shown(number)}; pass a number, or None")
     if scale is not None and not abs(scale) <= LARGEST_SCALE:
         raise ValueError(
-            f"scale is {scale}; pass at most 2^64 in magnitude, beyond which scores overflow, or None for 1/√D"
+            f"scale is {checks.shown(scale)}; pass at most 2^64 in magnitude, beyond which scores overflow, or None for 1/√D"
         )
     if softcap is not None and not 0 < softcap <= sys.float_info.max:
-        raise ValueError(f"softcap is {softcap}; pass a positive number, or None for none")
+        raise ValueError(f"softcap is {checks.shown(softcap)}; pass a positive number, or None for none")
     if not torch.compiler.is_compiling():
         check_differentiation(q=q, k=k, v=v)
         if not q.is_meta:

@@ -53,7 +53,7 @@ def decode_options(
     if scale is not None and (isinstance(scale, bool) or not isinstance(scale, int | float)):
         raise TypeError(f"scale is {checks.shown(scale)}; pass a number, or None")
     if scale is not None and not abs(scale) <= LARGEST_SCALE:
-        raise ValueError(f"scale is {scale}; pass at most 2^64 in magnitude, or None for 1/√D")
+        raise ValueError(f"scale is {checks.shown(scale)}; pass at most 2^64 in magnitude, or None for 1/√D")
     scale = 1 / math.sqrt(d) if scale is None else float(scale)
     if table is None and k.shape[0] != b:
         raise ValueError(
