@@ -23,6 +23,8 @@ def test_amdahl_forwards_and_backwards() -> None:
     assert training_step.share_of(training_step.gain(0.3, 4), 4) == pytest.approx(0.3)
     with pytest.raises(ValueError, match=r"share is 1\.5; pass a part of the whole"):
         training_step.gain(1.5, 2)
+    with pytest.raises(ValueError, match="faster is 1, with which a step gains nothing; pass a number other than 1"):
+        training_step.share_of(1.2, 1)
 
 
 def made_up(t: int, attention: float, seconds: float = 3.0) -> capstone_steps.Step:

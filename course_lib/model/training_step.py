@@ -42,4 +42,9 @@ def gain(share: float, faster: float) -> float:
 def share_of(gained: float, faster: float) -> float:
     """The share of a step's time that must have become ``faster`` times as fast for the step to gain ``gained`` times: Amdahl backwards."""
     checks.number("gained", gained, above=0)
-    return (1 - 1 / gained) / (1 - 1 / checks.number("faster", faster, above=0))
+    saved = 1 - 1 / checks.number("faster", faster, above=0)
+    if saved == 0:
+        raise ValueError(
+            f"faster is {checks.shown(faster)}, with which a step gains nothing; pass a number other than 1"
+        )
+    return (1 - 1 / gained) / saved
