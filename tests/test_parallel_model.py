@@ -31,6 +31,16 @@ def test_each_token_has_one_owner(order, ranks, length) -> None:
     assert torch.equal(parallel.unshard(parts, order, dim=-1), x)
 
 
+def test_shares_of_different_tensors_are_refused() -> None:
+    x = torch.zeros(1, 2, 3, 4)
+    for other in (x[..., :3], x[:, :1], x[0]):
+        message = (
+            rf"parts\[0\] has shape \[1, 2, 3, 4\] but parts\[1\] has \[{str(list(other.shape))[1:-1]}\]; pass shares"
+        )
+        with pytest.raises(ValueError, match=message):
+            parallel.unshard([x, other], "contiguous", dim=2 if other.dim() == 4 else -1)
+
+
 @given(ORDER, RANKS, LENGTH, st.booleans())
 def test_the_work_of_all_steps_is_the_mask(order, ranks, length, causal) -> None:
     seen = torch.zeros(length, length, dtype=torch.int64)
