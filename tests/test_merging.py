@@ -34,6 +34,34 @@ def test_the_merge_is_that_of_the_softmax_lecture() -> None:
 
 
 @pytest.mark.kernel
+def test_what_it_cannot_write_or_differentiate_is_refused_and_left_as_it_is() -> None:
+    o, part = torch.randn(2, 1, 3, 8, 16, device=DEVICE)
+    L, part_L = torch.randn(2, 1, 3, 8, device=DEVICE)
+    before = o.clone(), L.clone()
+    with pytest.raises(
+        ValueError, match=r"o has shape .* rows that share memory cannot be written; pass o.contiguous\(\)"
+    ):
+        merge(o[:, :1].expand_as(o), L, part, part_L)
+    with pytest.raises(ValueError, match=r"L has shape .* rows that share memory"):
+        merge(o, L[:, :1].expand_as(L), part, part_L)
+    wide = torch.zeros(1, 1, 2, 300, device=DEVICE)
+    with pytest.raises(ValueError, match="o has head size 300; pass at most 256"):
+        merge(wide, L[:, :1, :2], wide, part_L[:, :1, :2])
+    for name in ("o", "L", "part", "part_L"):
+        given = {"o": o, "L": L, "part": part, "part_L": part_L}
+        given[name] = given[name].clone().requires_grad_()
+        with pytest.raises(
+            ValueError, match=f"{name} requires gradients, and merge has none; call it inside torch.no_grad"
+        ):
+            merge(**given)
+    assert torch.equal(o, before[0])
+    assert torch.equal(L, before[1])
+    with torch.no_grad():
+        merge(o.requires_grad_(), L, part[:, :1].expand_as(part), part_L)  # the part is only read
+    assert not torch.equal(o, before[0])
+
+
+@pytest.mark.kernel
 def test_many_rows_are_merged_while_others_are_stored() -> None:
     """Warps of a program share rows: what one stores must not be what another one loads. The interpreter has no warps."""
     rows = 65_536 if DEVICE == "cuda" else 128

@@ -8,7 +8,7 @@ import torch
 
 from course_lib import checks
 from course_lib.kernels import tl, triton
-from course_lib.kernels.launching import check_launch, check_length, launch
+from course_lib.kernels.launching import LARGEST_D, check_launch, check_length, launch
 
 BLOCK = 64  # rows of a program
 
@@ -49,7 +49,7 @@ def merge(o: torch.Tensor, L: torch.Tensor, part: torch.Tensor, part_L: torch.Te
 
     o and part [B, H, N, D], each in float32 or float16 (bfloat16 on a GPU), L and part_L [B, H, N] in float32; any strides with a
     contiguous last dimension, so that o may be some rows of a larger tensor. Computed in float32. A row that saw no key has 0 and
-    -inf. Raises TypeError or ValueError before any launch.
+    -inf. There are no gradients. Raises TypeError or ValueError before any launch.
     """
     for name, x, like in (("o", o, 4), ("part", part, 4), ("L", L, 3), ("part_L", part_L, 3)):
         checks.float_tensor(name, x, ndim=like, look_inside=False)
@@ -62,6 +62,18 @@ def merge(o: torch.Tensor, L: torch.Tensor, part: torch.Tensor, part_L: torch.Te
     check_length("o", o.shape[2])
     check_launch(o=o, part=part, L=L, part_L=part_L)
     (b, h, n, d) = o.shape
+    if d > LARGEST_D:
+        raise ValueError(f"o has head size {d}; pass at most {LARGEST_D}")
+    for name, x in (("o", o), ("L", L)):
+        if 0 in x.stride() and any(step == 0 and size > 1 for step, size in zip(x.stride(), x.shape, strict=True)):
+            raise ValueError(
+                f"{name} has shape {list(x.shape)} and strides {list(x.stride())}: rows that share memory cannot be written; "
+                f"pass {name}.contiguous()"
+            )
+    if torch.is_grad_enabled():
+        for name, x in (("o", o), ("L", L), ("part", part), ("part_L", part_L)):
+            if x.requires_grad:
+                raise ValueError(f"{name} requires gradients, and merge has none; call it inside torch.no_grad()")
     launch(
         merge_kernel, (-(-n // BLOCK) * b * h,), o, L, part, part_L, *o.stride()[:3], *L.stride()[:2], *part.stride()[:3],
         *part_L.stride()[:2], h, n, D=d, BLOCK_D=triton.next_power_of_2(d), BLOCK=BLOCK, num_warps=8 if d > 64 else 4,
