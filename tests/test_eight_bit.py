@@ -259,6 +259,7 @@ def made(x: torch.Tensor) -> operands.Operands:
         (lambda x: eight_bit.forward(made(x)._replace(n_k=200)), ValueError, "n_k is 200"),
         (lambda x: eight_bit.forward(made(x)._replace(k=made(x[:, :, :10]).k)), ValueError, "n_k is 20"),
         (lambda x: eight_bit.forward(made(x)._replace(q=operands.quantise_rows(x, 16))), ValueError, "q.scale is"),
+        (lambda x: operands.quantise_rows(x, 2**20), ValueError, r"block is 1,048,576 and d is \d+, a tile of"),
         (
             lambda x: eight_bit.forward(made(x)._replace(q=made(x).k._replace(values=made(x).q.values.mT))),
             ValueError,

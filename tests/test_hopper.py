@@ -297,6 +297,12 @@ X = torch.randn(1, 2, 8, 16, device=DEVICE)
         ("TMA", (X, X[:, :, :0], X[:, :, :0]), ValueError, "k is empty"),
         ("TMA", (X, X, X, False, 3), ValueError, "causal_offset is 3 but causal is False"),
         (RUNGS["TMA"]._replace(blocks=((48, 64),) * 2), (X, X, X), ValueError, r"rung\.blocks is 48"),
+        (
+            RUNGS["TMA"]._replace(blocks=((2**20, 64),) * 2),
+            (X, X, X),
+            ValueError,
+            r"rung\.blocks of queries is 1,048,576 and rung\.blocks of keys is 64, a tile of",
+        ),
         (RUNGS["TMA"]._replace(num_warps=(3, 3)), (X, X, X), ValueError, r"rung\.num_warps is 3"),
     ],
 )

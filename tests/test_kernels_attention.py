@@ -160,6 +160,24 @@ BAD = [
     ((torch.randn(4, 300, device=DEVICE),) * 3, {}, ValueError, "the head dimension is 300"),
     ((X, X, X), {"block_m": 8}, ValueError, "block_m is 8; pass a power of two of at least 16"),
     ((X, X, X), {"block_n": 48}, ValueError, "block_n is 48; pass a power of two"),
+    (
+        (X, X, X),
+        {"block_m": 2**20},
+        ValueError,
+        r"block_m is 1,048,576 and block_n is \d+, a tile of .* pass smaller blocks",
+    ),
+    (
+        (X, X, X),
+        {"block_n": 2**17, "block_m": 16},
+        ValueError,
+        "block_m is 16 and block_n is 131,072, a tile of 2,097,152",
+    ),
+    (
+        (torch.randn(4, 200, device=DEVICE),) * 3,
+        {"block_n": 2**13, "block_m": 16},
+        ValueError,
+        "block_n is 8,192 and d is 256",
+    ),
 ]
 
 
@@ -174,6 +192,8 @@ def test_bad_attention_input(kernel, args, options, error, message) -> None:
 def test_bad_matmul_input() -> None:
     with pytest.raises(ValueError, match="a has 16 columns but b has 8 rows"):
         tiled_matmul(X, X)
+    with pytest.raises(ValueError, match="block_m is 4,096 and block_n is 4,096, a tile of 16,777,216 numbers"):
+        tiled_matmul(X, X.T.contiguous(), 4096, 4096)
     with pytest.raises(ValueError, match="block_k is 8; pass a power of two of at least 16"):
         tiled_matmul(X, X.T.contiguous(), block_k=8)
     with pytest.raises(TypeError, match=r"a is torch.float32 but b is torch.float16"):

@@ -199,6 +199,12 @@ BAD = [
     ((torch.randn(1, 4, 300, device=DEVICE),) * 3, {}, ValueError, "the head dimension is 300"),
     ((torch.zeros(65_536, 1, 1, device=DEVICE),) * 3, {}, ValueError, "q has 65,536 heads"),
     ((X, X, X), {"block_m": 8}, ValueError, "block_m is 8; pass a power of two of at least 16"),
+    (
+        (X, X, X),
+        {"block_m": 2**16, "block_n": 2**10},
+        ValueError,
+        "block_m is 65,536 and block_n is 1,024, a tile of 67,108,864",
+    ),
 ]
 
 

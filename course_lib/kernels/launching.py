@@ -1,6 +1,7 @@
 """What launchers share: the checks of their arguments before a launch, and the launch itself."""
 
 import contextlib
+import itertools
 import math
 from typing import Any
 
@@ -52,6 +53,16 @@ def check_block(name: str, value: Any, smallest: int = 1) -> int:
             f"{name} is {checks.shown(value)}; pass a power of two of at most {LARGEST_BLOCK:,}, for example 64"
         )
     return value
+
+
+def check_tiles(**sides: int) -> None:
+    """Raise if the tile of any two of these blocks has more than LARGEST_BLOCK numbers; ``d`` is the head dimension's block."""
+    for (name, side), (other_name, other) in itertools.combinations(sides.items(), 2):
+        if side * other > LARGEST_BLOCK:
+            raise ValueError(
+                f"{name} is {side:,} and {other_name} is {other:,}, a tile of {side * other:,} numbers; Triton's largest has "
+                f"{LARGEST_BLOCK:,}: pass smaller blocks, for example 64"
+            )
 
 
 def check_reach(name: str, x: torch.Tensor) -> None:
@@ -124,6 +135,7 @@ def attention_launch(
     check_block("block_n", block_n, smallest=16)
     checks.one_of("input_precision", input_precision, PRECISIONS)
     o, block_d = torch.empty_like(q), max(16, triton.next_power_of_2(d))
+    check_tiles(block_m=block_m, block_n=block_n, d=block_d)
     launch(
         kernel, (triton.cdiv(n_q, block_m),),
         q, k, v, o, n_q, n_k, q.stride(0), k.stride(0), v.stride(0), o.stride(0), 1 / math.sqrt(d),

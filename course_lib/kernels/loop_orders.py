@@ -18,6 +18,7 @@ from course_lib.kernels.launching import (
     check_block,
     check_launch,
     check_length,
+    check_tiles,
     launch,
     warps,
 )
@@ -249,6 +250,7 @@ def _prepare(
     blocks = triton.cdiv(n, block_m)
     each = 1 if split is None else triton.cdiv(blocks, checks.positive_int("split", split))
     block_d = max(16, triton.next_power_of_2(d))
+    check_tiles(block_m=block_m, block_n=block_n, d=block_d)
     constants = {
         "D": d,
         "BLOCK_M": block_m,

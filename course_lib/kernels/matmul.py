@@ -4,7 +4,15 @@ import torch
 
 from course_lib import checks
 from course_lib.kernels import tl, triton
-from course_lib.kernels.launching import MOST_PROGRAMS, PRECISIONS, check_block, check_launch, check_reach, launch
+from course_lib.kernels.launching import (
+    MOST_PROGRAMS,
+    PRECISIONS,
+    check_block,
+    check_launch,
+    check_reach,
+    check_tiles,
+    launch,
+)
 
 
 @triton.jit
@@ -55,6 +63,7 @@ def tiled_matmul(
     check_launch(a=a, b=b)
     for name, value in (("block_m", block_m), ("block_n", block_n), ("block_k", block_k)):
         check_block(name, value, smallest=16)
+    check_tiles(block_m=block_m, block_n=block_n, block_k=block_k)
     checks.one_of("input_precision", input_precision, PRECISIONS)
     if triton.cdiv(n, block_n) > MOST_PROGRAMS:
         raise ValueError(

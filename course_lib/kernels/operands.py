@@ -10,7 +10,7 @@ import torch
 
 from course_lib import checks, runtime
 from course_lib.kernels import tl, triton
-from course_lib.kernels.launching import check_block, check_launch, launch
+from course_lib.kernels.launching import check_block, check_launch, check_tiles, launch
 from course_lib.model.quantize import check_sign
 
 Q_BLOCK, K_BLOCK = 64, 128  # rows that share a scale
@@ -134,6 +134,7 @@ def quantise_rows(x: torch.Tensor, block: int, sign: torch.Tensor | None = None)
     """
     check_input("x", x)
     check_block("block", block, smallest=16)
+    check_tiles(block=block, d=x.shape[3])
     if sign is not None:
         check_sign(sign, x)
     (b, h, n, d), blocks = x.shape, -(-x.shape[2] // block)

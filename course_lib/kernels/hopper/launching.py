@@ -13,7 +13,7 @@ from course_lib.kernels.hopper.descriptors import descriptor_kernel
 from course_lib.kernels.hopper.pointers import pointer_kernel
 from course_lib.kernels.hopper.rungs import RUNGS, TILINGS, Rung, Tiling
 from course_lib.kernels.hopper.specialised import specialised_kernel
-from course_lib.kernels.launching import check_block, check_launch, check_length, launch
+from course_lib.kernels.launching import check_block, check_launch, check_length, check_tiles, launch
 
 SIZES = (16, 32, 64, 128)
 _L2_BYTES = 10e6  # of the 60 MB of an H200, what K and V of a group of heads may take: chosen in short runs
@@ -42,6 +42,7 @@ def forward(
     check_length("k", n_k)
     for block in rung.blocks[d > 64]:
         check_block("rung.blocks", block)
+    check_tiles(**dict(zip(("rung.blocks of queries", "rung.blocks of keys"), rung.blocks[d > 64], strict=True)), d=d)
     checks.one_of("rung.num_warps", rung.num_warps[d > 64], (1, 2, 4, 8, 16))
     check_launch(q=q, k=k, v=v)
     q, k, v = (_aligned(x.contiguous()) for x in (q, k, v))
