@@ -82,7 +82,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     },
     "peers.plain_attention": (peers.plain_attention, HEAD | {"causal": True}),
     "peers.sdpa": (peers.sdpa, HEAD),
-    "peers.fused": (peers.fused, {"name": "FA2"} | HEADS | {"causal": True}),
+    "peers.fused": (peers.fused, {"name": "FA2"} | {name: x.half() for name, x in HEADS.items()} | {"causal": True}),
     "quantize.largest": (quantize.largest, {"format": "e4m3"}),
     "quantize.quantise": (quantize.quantise, {"x": X, "format": "e4m3", "per": "block", "block": 4}),
     "quantize.signs": (quantize.signs, {"d": 4, "seed": 1}),
@@ -227,7 +227,7 @@ def tensors(x: torch.Tensor) -> Iterator[tuple[str, Any]]:
     yield "sparse", x.to_sparse()
     yield "nested", torch.nested.nested_tensor([x, x])
     yield "jagged", torch.nested.nested_tensor([x, x], layout=torch.jagged)
-    yield "quantised", torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+    yield "quantised", torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8)
     yield "float8", x.to(torch.float8_e4m3fn)
     yield "giant", x[:1].expand(10**12, *x.shape[1:])
 

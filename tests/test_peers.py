@@ -19,3 +19,10 @@ def test_an_unknown_kernel_is_refused() -> None:
     x = torch.ones(1, 1, 2, 8)
     with pytest.raises(ValueError, match="name is 'FA9'; choose one of 'FA2', 'cuDNN'"):
         fused("FA9", x, x, x, causal=False)
+    with pytest.raises(TypeError, match=r"q has dtype torch.float32; pass 16-bit numbers, for example q.half()"):
+        fused("FA2", x, x, x, causal=False)
+    x = x.half()
+    with pytest.raises(
+        ValueError, match=r"name is 'cuDNN', which takes no q, k, v of .* torch.float16, on cpu; pass another"
+    ):
+        fused("cuDNN", x, x, x, causal=False)

@@ -8,6 +8,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from course_lib import checks
 
 FUSED = {"FA2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
+_NO_KERNEL = ("No available kernel", "No viable backend")  # what torch says on a GPU, and on a CPU
 
 
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, ndim: int | None = None) -> None:
@@ -56,15 +57,18 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
 def fused(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
     """One of the fused attentions that torch brings for GPUs, by its name in FUSED; [B, H, N, d], 16-bit.
 
-    ``causal`` aligns the first query with the first key. Raises ValueError for an unknown name.
+    ``causal`` aligns the first query with the first key. Raises TypeError for other dtypes, ValueError for an unknown name and
+    where torch has no such kernel, as cuDNN's on a CPU.
     """
     checks.one_of("name", name, list(FUSED))
     _check(q, k, v, causal, ndim=4)
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        raise TypeError(f"q has dtype {q.dtype}; pass 16-bit numbers, for example q.half(), and k and v alike")
     try:
         with sdpa_kernel(FUSED[name]):
             return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
     except RuntimeError as error:
-        if "No available kernel" not in str(error):
+        if not any(words in str(error) for words in _NO_KERNEL):
             raise
         shapes = ", ".join(f"{list(x.shape)}" for x in (q, k, v))
         raise ValueError(
