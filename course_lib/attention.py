@@ -40,6 +40,8 @@ def attention(
     which read K and V once for all heads of q that share them, and cut the keys among programs. Raises TypeError or ValueError
     before any launch.
     """
+    if return_lse is not False:
+        checks.truth("return_lse", return_lse)
     kind = None if torch.compiler.is_compiling() else fast_launch.kinds(q, k, v)
     if kind is None:
         options = attention_options(q, k, v, causal, scale, softcap, causal_offset)

@@ -267,6 +267,9 @@ X = torch.randn(1, 2, 8, 16, device=DEVICE)
 BAD = [
     ((X[0], X, X), {}, ValueError, r"q has shape \[2, 8, 16\]"),
     ((X.tolist(), X, X), {}, TypeError, "q is a list; pass a torch.Tensor"),
+    ((None, X, X), {}, TypeError, "q is a NoneType; pass a torch.Tensor"),
+    ((X, None, X), {}, TypeError, "k is a NoneType; pass a torch.Tensor"),
+    ((X, X, X), {"return_lse": "no"}, TypeError, r"return_lse is 'no' \(str\); pass True or False"),
     ((X.double(),) * 3, {}, TypeError, "q is torch.float64"),
     ((X, X.half(), X), {}, TypeError, "q is torch.float32 but k is torch.float16"),
     ((X, X, X[:, :, :4]), {}, ValueError, r"k has shape \[1, 2, 8, 16\] but v has \[1, 2, 4, 16\]"),

@@ -271,6 +271,8 @@ N, TABLE = whole(32, 5), whole(0, 1, 1, 0).view(2, 2)
 BAD = [
     ((X[0], K, K, N), {}, ValueError, r"q has shape \[4, 1, 16\]; pass \[batch, heads, queries, head size\]"),
     ((X.tolist(), K, K, N), {}, TypeError, "q is a list"),
+    ((None, K, K, N), {}, TypeError, "q is a NoneType; pass a torch.Tensor"),
+    ((X, None, K, N), {}, TypeError, "k_cache is a NoneType; pass a torch.Tensor"),
     ((X, K.half(), K.half(), N), {}, TypeError, "q is torch.float32 but k_cache is torch.float16"),
     ((X, K, K[:, :, :8], N), {}, ValueError, r"k_cache has shape \[2, 2, 32, 16\] but v_cache has \[2, 2, 8, 16\]"),
     ((X[..., :8], K, K, N), {}, ValueError, "q has head size 8 but the cache has 16"),

@@ -53,6 +53,8 @@ def kinds(*tensors: Any) -> tuple[Any, ...] | None:
             return None
         else:
             found.append((x.shape, x.stride(), x.dtype, x.device, x.data_ptr() & 15))
+    if tensors[0] is None:  # an argument that is to be refused
+        return None
     if tensors[0].dtype == torch.float32:
         found.append(torch.backends.cuda.matmul.fp32_precision)  # how it is multiplied
     return tuple(found)
