@@ -5,8 +5,10 @@ import functools
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from course_lib import checks
@@ -16,6 +18,13 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 
 class DataError(ValueError):
     """A table in ``data/`` is broken; the message names file, line and field."""
+
+
+Rows = tuple[Mapping[str, Any], ...]  # that nobody can change: they are read once, and all callers have the same ones
+
+
+def _fixed(rows: list[dict[str, Any]]) -> Rows:
+    return tuple(map(MappingProxyType, rows))
 
 
 COUNTS = ("n", "d", "sms", "shared_bytes_per_cycle")  # columns of whole numbers
@@ -132,9 +141,9 @@ class Gpu:
 
 
 @functools.cache
-def gpus() -> dict[str, Gpu]:
+def gpus() -> Mapping[str, Gpu]:
     """All GPUs of ``data/gpus.csv`` by name, in the file's order."""
-    return {row["name"]: Gpu(**row) for row in read_table(DATA / "gpus.csv", key="name")}
+    return MappingProxyType({row["name"]: Gpu(**row) for row in read_table(DATA / "gpus.csv", key="name")})
 
 
 def gpu(name: str) -> Gpu:
@@ -143,9 +152,10 @@ def gpu(name: str) -> Gpu:
 
 
 @functools.cache
-def links() -> dict[str, float]:
+def links() -> Mapping[str, float]:
     """Bytes a second that a GPU sends over a link, in one direction, by the link's name, in the order of ``data/links.csv``."""
-    return {row["name"]: row["gb_per_s"] * 1e9 for row in read_table(DATA / "links.csv", key="name")}
+    rows = read_table(DATA / "links.csv", key="name")
+    return MappingProxyType({row["name"]: row["gb_per_s"] * 1e9 for row in rows})
 
 
 def link(name: str) -> float:
@@ -153,33 +163,33 @@ def link(name: str) -> float:
     return links()[checks.one_of("link", name, list(links()))]
 
 
-def reported(name: str) -> list[dict[str, Any]]:
+def reported(name: str) -> Rows:
     """The rows of ``data/reported/<name>.csv``: what a source reports, with the source's key in column ``source``."""
     return _reported(checks.one_of("name", name, sorted(path.stem for path in (DATA / "reported").glob("*.csv"))))
 
 
 @functools.cache
-def _reported(name: str) -> list[dict[str, Any]]:
+def _reported(name: str) -> Rows:
     path = DATA / "reported" / f"{name}.csv"
     rows = read_table(path, key=path.read_text(encoding="utf-8").split(",")[0])
     known = {row["key"] for row in rows} if name == "sources" else {row["key"] for row in _reported("sources")}
     for row in rows:
         if "source" in row and row["source"] not in known:
             raise DataError(f"{path.name}, field 'source': {row['source']!r} is not in reported/sources.csv")
-    return rows
+    return _fixed(rows)
 
 
 @functools.cache
-def claims() -> dict[str, dict[str, str]]:
+def claims() -> Mapping[str, Mapping[str, str]]:
     """The claims ledger by id: source, lecture, the claim, the experiment that tests it."""
-    return {row["id"]: row for row in read_table(DATA / "claims.csv", key="id")}
+    return MappingProxyType({row["id"]: row for row in _fixed(read_table(DATA / "claims.csv", key="id"))})
 
 
 class Measured(NamedTuple):
     """One of our own recordings: where and how it was made, and its rows."""
 
-    provenance: dict[str, Any]
-    rows: list[dict[str, Any]]
+    provenance: Mapping[str, Any]
+    rows: Rows
 
     @property
     def label(self) -> str:
@@ -253,6 +263,8 @@ def _recording(where: str, written: bytes) -> Measured:
     if not isinstance(versions, dict) or not isinstance(versions.get("triton"), str):
         raise DataError(f"{where}, field 'provenance.versions': is missing, or lacks triton's")
     try:
-        return Measured(made, check_rows(content.get("rows")))
+        rows = _fixed(check_rows(content.get("rows")))
     except ValueError as error:
         raise DataError(f"{where}, {error}") from None
+    fixed = {field: MappingProxyType(value) if isinstance(value, dict) else value for field, value in made.items()}
+    return Measured(MappingProxyType(fixed), rows)

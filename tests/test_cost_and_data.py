@@ -203,6 +203,17 @@ def test_every_table_and_recording_in_data_is_sound() -> None:
     )
 
 
+def test_what_was_read_once_is_changed_by_nobody() -> None:
+    bench = data.measured("nvidia-h200", "forward_ladder")
+    found = [bench.provenance, bench.provenance["versions"], bench.rows[0], data.reported("sources")[0]]
+    for mapping in [*found, data.claims(), data.claims()["C1"], data.gpus(), data.links()]:
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            mapping["key"] = "another"
+    for rows in (bench.rows, data.reported("sources")):
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            rows[0] = {}
+
+
 def test_verdicts_follow_from_their_findings() -> None:
     assert claims.verdict("C1", ("a", True), ("b", True)).word == "confirmed"
     assert claims.verdict("C1", ("a", True), ("b", False)).word == "true in part"
