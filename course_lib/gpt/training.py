@@ -91,7 +91,7 @@ def fit(
     at the end, when the ``checkpoint`` is written, too: one that is there is gone on from, and the losses are those of a run that
     was never stopped, to the bit where the attention's gradients are (on a Hopper GPU ``attention`` adds them up in any order).
     ``watch(step, loss)`` is called after each step; if it returns True, training ends there. ``compiled`` puts the model
-    through torch.compile(fullgraph=True). Raises ValueError for a text of fewer than one row, CheckpointError for a
+    through torch.compile(fullgraph=True). Raises ValueError for a text of no more than one row, CheckpointError for a
     checkpoint that is damaged or another run's, TypeError or ValueError for other arguments.
     """
     _check(model, batch, length, dtype, tokens=tokens, **({} if validation is None else {"validation": validation}))
@@ -190,7 +190,7 @@ def train(
 ) -> Run:
     """Train a small GPT with learned positions on ``text``, as ``fit`` does, from a fixed start: only ``attend`` differs from run to run.
 
-    Raises ValueError for a text that is shorter than one row of a batch, TypeError or ValueError for other arguments out of their range.
+    Raises ValueError for a text that is no longer than one row of a batch, TypeError or ValueError for other arguments out of their range.
     """
     checks.text("text", text)
     checks.whole("length", length, 1, most=2**16)
