@@ -1,11 +1,12 @@
 """Exercises, what they are checked by, and the grader. In a notebook, ``check(my_function)``, ``hint``, ``solution``, ``progress()``.
 
 Beside the rooms lie what pages import, that is these four, ``batched``, ``own_kernel``, ``deliverables`` and ``deliverable_checks``, and
-what the rooms share: what an exercise is (``base``), all of them (``catalogue``), plain data (``values``). Imports run downwards, as
-pyproject.toml names the floors. Each exercise is a module of ``tasks``, one of ``oracles`` and one of ``solutions``; a student's copy has
-neither of the latter two. ``harness`` is what tasks put an answer into. A student's ``page`` is read, and its functions run by
-``processes``, in grading in the ``sandbox``; the ``checker`` judges an answer, the ``grader`` a folder of notebooks; ``handout`` writes
-the exercises' cells and the students' copy. To write an exercise: CONTRIBUTING.md.
+what the rooms share: what an exercise is (``base``), all of them (``catalogue``), plain data (``values``), the functions that two
+deliverables hand in (``handed_in``). Imports run downwards, as pyproject.toml names the floors. Each exercise is a module of
+``tasks``, one of ``oracles`` and one of ``solutions``; a student's copy has neither of the latter two. ``harness`` is what tasks put an
+answer into. A student's ``page`` is read, and its functions run by ``processes``, in grading in the ``sandbox``; the ``checker`` judges
+an answer, the ``grader`` a folder of notebooks; ``handout`` writes the exercises' cells and the students' copy. To write an exercise:
+CONTRIBUTING.md.
 """
 
 from collections.abc import Callable

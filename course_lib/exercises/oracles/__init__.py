@@ -1,6 +1,6 @@
 """What the exercises are checked by: cases, right results, known-wrong answers. A student's copy has their results only, as data.
 
-A module for each exercise. It imports its task, ``base`` and ``values``; only ``base``, ``checker`` and ``grader`` look here, by name.
+A module for each exercise. Only ``base``, ``checker`` and ``grader`` look here, by name.
 """
 
 import functools
