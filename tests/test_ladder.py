@@ -66,25 +66,8 @@ def test_gradients_are_torchs(shape) -> None:
     leaves = [x.clone().requires_grad_() for x in (q, k, v)]
     o = torch.softmax(leaves[0] @ leaves[1].T / math.sqrt(q.shape[1]), dim=-1) @ leaves[2]
     right = torch.autograd.grad(o, leaves, do)
-    for found in (cpp.node_gradients(q, k, v, do), python.value_gradients(*(x.tolist() for x in (q, k, v, do)))):
-        for mine, other in zip(found, right):
-            torch.testing.assert_close(torch.as_tensor(mine, dtype=torch.float64), other, atol=1e-9, rtol=1e-9)
-
-
-def test_what_cpp_reads_is_kept_until_it_has_read_it(monkeypatch) -> None:
-    q, k, v = inputs(6, 5, 4)
-    across = torch.randn(4, 6, dtype=torch.float64).T
-    right, real = cpp.node_gradients(q, k, v, across.contiguous()), cpp.library("-O2")
-    kept: list[torch.Tensor] = []
-
-    def later(*arguments) -> int:
-        kept.extend(
-            torch.full(across.shape, torch.nan, dtype=torch.float64) for _ in range(64)
-        )  # takes what was let go
-        return real.gradients_nodes(*arguments)
-
-    monkeypatch.setattr(cpp, "library", lambda *_: SimpleNamespace(gradients_nodes=later))
-    assert all(torch.equal(mine, other) for mine, other in zip(cpp.node_gradients(q, k, v, across), right))
+    for mine, other in zip(python.value_gradients(*(x.tolist() for x in (q, k, v, do))), right):
+        torch.testing.assert_close(torch.as_tensor(mine, dtype=torch.float64), other, atol=1e-9, rtol=1e-9)
 
 
 @settings(max_examples=20)
@@ -160,13 +143,11 @@ def test_bad_input() -> None:
             function(q, k, v[:, :3].contiguous())
         with pytest.raises(ValueError, match="k has 4 rows but v has 3"):
             function(q, k, v[:3])
-    with pytest.raises(ValueError, match=r"q has shape \[3, 5\] but do has \[2, 5\]"):
-        cpp.node_gradients(q, k, v, q[:2])
     with pytest.raises(ValueError, match="level is '-O9'; choose one of '-O2', '-O3'"):
         cpp.library("-O9")
 
 
-@pytest.mark.parametrize("function", ["attention_nodes", "gradients_nodes", "try_attention_flat"])
+@pytest.mark.parametrize("function", ["attention_nodes", "try_attention_flat"])
 def test_where_memory_runs_out_the_process_lives_on(function, monkeypatch) -> None:
     n, d = (2**26, 1) if function == "try_attention_flat" else (1024, 16)
     program = f"""
@@ -176,7 +157,7 @@ function.restype = ctypes.c_long
 resource.setrlimit(resource.RLIMIT_AS, (2**29, 2**29))
 some = (ctypes.c_double * {1024 * 16})()
 sizes = [ctypes.c_long(x) for x in ({1024 if d > 1 else 0}, {n}, {d})]
-print(function(*[some] * {7 if function == "gradients_nodes" else 4}, *sizes))
+print(function(*[some] * 4, *sizes))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "-1\n"), done.stderr
@@ -184,7 +165,6 @@ print(function(*[some] * {7 if function == "gradients_nodes" else 4}, *sizes))
     q, k, v = inputs(2, 3, 4)
     calls = {
         "attention_nodes": lambda: cpp.attention_nodes(q, k, v),
-        "gradients_nodes": lambda: cpp.node_gradients(q, k, v, q),
         "try_attention_flat": lambda: cpp.attention_flat(q, k, v),
     }
     with pytest.raises(MemoryError, match="could not allocate the memory that it needs"):
@@ -194,9 +174,8 @@ print(function(*[some] * {7 if function == "gradients_nodes" else 4}, *sizes))
 def test_what_would_take_all_memory_or_minutes_is_refused_before_any_work(monkeypatch) -> None:
     monkeypatch.setattr(cpp, "library", lambda *_: pytest.fail("work was begun"))
     x = torch.zeros(1024, 16, dtype=torch.float64)
-    for call in (lambda: cpp.attention_nodes(x, x, x), lambda: cpp.node_gradients(x, x, x, x)):
-        with pytest.raises(ValueError, match=r"q is \[1024, 16\] .* which makes 71,3\d\d,\d\d\d nodes"):
-            call()
+    with pytest.raises(ValueError, match=r"q is \[1024, 16\] .* which makes 71,3\d\d,\d\d\d nodes"):
+        cpp.attention_nodes(x, x, x)
     long = torch.zeros(2**18, 1, dtype=torch.float64)
     with pytest.raises(ValueError, match="68,719,476,736 products"):
         cpp.attention_flat(long, long, long)
@@ -230,7 +209,6 @@ def test_what_timings_and_gradients_refuse() -> None:
         (lambda: ladder.timings([8, -1]), ValueError, r"lengths\[1\] is -1"),
         (lambda: ladder.timings([8], seconds_each=math.nan), ValueError, "seconds_each is nan"),
         (lambda: python.value_gradients(x, x, x, [[1.0]]), ValueError, "do has 1 rows of 1 numbers"),
-        (lambda: cpp.node_gradients(*inputs(2, 2, 2), x), TypeError, "do is a list"),
     ):
         with pytest.raises(error, match=message):
             call()

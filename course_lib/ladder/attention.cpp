@@ -43,12 +43,6 @@ struct Graph {
         for (long i = 0; i < count; ++i) made.push_back(make(x[i]));
         return made;
     }
-    void backward() {
-        for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-            if ((*node)->a) (*node)->a->grad += (*node)->slope_a * (*node)->grad;
-            if ((*node)->b) (*node)->b->grad += (*node)->slope_b * (*node)->grad;
-        }
-    }
 };
 
 std::vector<Value*> attention(Graph& graph, const std::vector<Value*>& q, const std::vector<Value*>& k,
@@ -102,21 +96,6 @@ long attention_nodes(const double* q, const double* k, const double* v, double* 
         const auto output = attention(graph, q_, k_, v_, n_q, n_k, d);
         for (long i = 0; i < n_q * d; ++i) o[i] = output[i]->data;
         return graph.nodes.size();
-    });
-}
-
-// Returns 0, or -1 where memory runs out.
-long gradients_nodes(const double* q, const double* k, const double* v, const double* d_o, double* dq, double* dk, double* dv,
-                     long n_q, long n_k, long d) {
-    return or_no_memory([=]() -> long {
-        Graph graph;
-        const auto q_ = graph.leaves(q, n_q * d), k_ = graph.leaves(k, n_k * d), v_ = graph.leaves(v, n_k * d);
-        const auto output = attention(graph, q_, k_, v_, n_q, n_k, d);
-        for (long i = 0; i < n_q * d; ++i) output[i]->grad = d_o[i];
-        graph.backward();
-        for (long i = 0; i < n_q * d; ++i) dq[i] = q_[i]->grad;
-        for (long j = 0; j < n_k * d; ++j) { dk[j] = k_[j]->grad; dv[j] = v_[j]->grad; }
-        return 0;
     });
 }
 

@@ -108,9 +108,9 @@ def _compiled(command: list[str], key: str) -> Path:
 
 def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:
     array, size = ctypes.c_void_p, ctypes.c_long
-    for name, arrays in (("attention_nodes", 4), ("try_attention_flat", 4), ("gradients_nodes", 7)):
+    for name in ("attention_nodes", "try_attention_flat"):
         function = getattr(loaded, name)
-        function.argtypes, function.restype = [array] * arrays + [size] * 3, size
+        function.argtypes, function.restype = [array] * 4 + [size] * 3, size
     loaded.value_bytes.restype = size
     return loaded
 
@@ -177,19 +177,3 @@ def attention_flat(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: str
     o = torch.empty_like(q)
     _done(library(level).try_attention_flat(*_pointers(q, k, v, o), *sizes))
     return o
-
-
-def node_gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor) -> list[torch.Tensor]:
-    """dq, dk, dv in the shapes of q [Nq, d], k and v [Nk, d], for do [Nq, d], float64, by walking the nodes backwards.
-
-    Raises as ``attention_nodes``.
-    """
-    sizes = _check(q, k, v)
-    checks.float_tensor("do", do, ndim=2, look_inside=False)
-    checks.same_dtype_and_device(q=q, do=do)
-    checks.same_shape(q=q, do=do)
-    _check_nodes(sizes)
-    do = do.contiguous()  # a name of its own: the C++ code gets its address only
-    gradients = [torch.empty_like(x) for x in (q, k, v)]
-    _done(library("-O2").gradients_nodes(*_pointers(q, k, v, do, *gradients), *sizes))
-    return gradients
