@@ -127,15 +127,11 @@ def launch_forward(
     if _portable_because(q, k, v, causal, scale, softcap):
         return portable.launch_forward(q, k, v, causal, offset, scale, softcap)
     n_q, n_k, d = q.shape[2], k.shape[2], q.shape[3]
-    o, L = _outputs(q)
+    o, L = decoding.empty_results(q)
     offset = max(-n_q, min(offset, n_k))  # beyond these nothing changes, and the kernels' sums do not overflow
     rung, tiling = hopper.best(d, causal, n_k)
     hopper.launch_specialised(q, k, v, o, L, causal, offset, scale, tiling, rung)
     return o, L
-
-
-def _outputs(q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 _forward = torch.library.custom_op("course::attention_forward", launch_forward, mutates_args=())
@@ -143,7 +139,7 @@ _forward = torch.library.custom_op("course::attention_forward", launch_forward, 
 
 @_forward.register_fake
 def _(q, k, v, causal, offset, scale, softcap, deterministic=False):  # type: ignore[no-untyped-def]
-    return _outputs(q)
+    return decoding.empty_results(q)
 
 
 def launch_backward(
