@@ -37,8 +37,8 @@ def attention(
     torch's own matmuls are (torch.backends.cuda.matmul.fp32_precision). L is in float32. On a Hopper GPU q's gradient is
     added up in any order, so that two calls may differ by roundings, unless ``deterministic``, or torch's
     use_deterministic_algorithms, is set. Up to 8 queries over 256 keys and more take the decoding kernels (``kernels.decoding``),
-    which read K and V once for all heads of q that share them, and cut the keys among programs. Raises TypeError or ValueError
-    before any launch.
+    which read K and V once for all heads of q that share them, and cut the keys among programs; ``kernel_choice`` says which kernel
+    takes a call, and why. Raises TypeError or ValueError before any launch.
     """
     if return_lse is not False:
         checks.truth("return_lse", return_lse)
