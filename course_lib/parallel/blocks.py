@@ -12,7 +12,7 @@ import torch
 from course_lib import runtime
 from course_lib.attention import attention, launch_backward
 from course_lib.kernels import fast_launch
-from course_lib.kernels.merging import merge as merge_kernel
+from course_lib.kernels.merging import merge as merge_in_place
 
 
 def in_plain_torch(x: torch.Tensor) -> bool:
@@ -58,7 +58,7 @@ def backward(
 def merge(o: torch.Tensor, L: torch.Tensor, part: torch.Tensor, part_L: torch.Tensor) -> None:
     """Add a part's result to o and L, in place; in float64 and where kernels do not run by torch."""
     if not in_plain_torch(part):
-        merge_kernel(o, L, part, part_L)
+        merge_in_place(o, L, part, part_L)
         return
     both = torch.logaddexp(L, part_L)
     weight, part_weight = (torch.exp(x - _shift(both))[..., None] for x in (L, part_L))
