@@ -144,7 +144,7 @@ def attention(
     kernel: str | None = None,
     permuted: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(o, L) of 16- or 32-bit q [B, H, Nq, D], k and v [B, Hk, Nk, D]: ``forward`` of what ``quantise`` makes of them."""
+    """(o, L) of 16- or 32-bit q [B, H, Nq, D], k and v [B, Hk, Nk, D]: ``forward`` of what ``quantise`` makes of them; no gradients."""
     check_input("q", q)
     checks.truth("permuted", permuted)
     _check_call(q.dtype, q.shape[3], permuted, q.device, causal, 0, kernel)

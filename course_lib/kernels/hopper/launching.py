@@ -24,7 +24,7 @@ def forward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(o, L) of one rung, by its name or with blocks of your own: RUNGS["tuned"]._replace(num_stages=(2, 2)).
 
-    q [B, H, Nq, D], k and v [B, Hk, Nk, D] -> o like q, L [B, H, Nq] in float32; scale 1/√D.
+    q [B, H, Nq, D], k and v [B, Hk, Nk, D] -> o like q, L [B, H, Nq] in float32, without gradients; scale 1/√D.
     float16 or float32 (bfloat16 on a GPU), contiguous, D one of 16, 32, 64, 128, H a multiple of Hk, at least one query and
     key; the last three rungs need a Hopper GPU, D = 64 or 128 and 16-bit numbers. ``causal``: query i sees keys up to
     i + causal_offset; a query that sees none gets 0 and -inf. Raises TypeError or ValueError before any launch.
