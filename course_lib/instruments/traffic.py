@@ -1,7 +1,6 @@
 """Bytes that a Triton kernel moves, counted by listening to Triton's interpreter.
 
     traffic(flash_online, q, k, v, block_m=64)        # -> cost.Traffic, comparable with ``==``
-    operations(flash_v2, q, k, v)                     # -> {"exp": …, "divide": …, "multiply": …}
 
 Every load, store and atomic operation of the interpreter passes through a few functions of its builder, with the addresses
 and the mask; we sum the mask times the element size, for the argument that the addresses were computed from. That is told by
@@ -60,7 +59,6 @@ class _Listener:
         self.arguments: list[_Argument] = []
         self.numbers: dict[int, int] = {}  # by the identity of a tensor that is handed to the kernel
         self.bytes: dict[str, dict[str, int]] = {"read": {}, "written": {}}
-        self.operations = {"exp": 0, "divide": 0, "multiply": 0}
 
     def launch(self, arguments: Iterable[tuple[str, Any]]) -> None:
         """Take note of the tensors that the next kernel is given."""
@@ -119,8 +117,6 @@ def _listening() -> Iterator[_Listener]:
     builder, executor, listener = interpreter.InterpreterBuilder, interpreter.GridExecutor, _Listener()
     load, store, arguments = builder.create_masked_load, builder.create_masked_store, executor._init_args_hst
     update, swap, convert = builder.create_atomic_rmw, builder.create_atomic_cas, interpreter._implicit_cvt
-    arithmetic = {"create_exp": "exp", "create_exp2": "exp", "create_fdiv": "divide", "create_fmul": "multiply"}
-    originals = {function: getattr(builder, function) for function in arithmetic}
 
     def masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **options: Any) -> Any:
         return load(self, listener.access(["read"], ptrs, mask.data), mask, *rest, **options)
@@ -134,14 +130,6 @@ def _listening() -> Iterator[_Listener]:
 
     def atomic_swap(self: Any, ptrs: Any, *rest: Any) -> Any:
         return swap(self, listener.access(["read", "written"], ptrs, True), *rest)
-
-    def counted(function: str) -> Callable[..., Any]:
-        def operation(self: Any, *operands: Any) -> Any:
-            result = originals[function](self, *operands)
-            listener.operations[arithmetic[function]] += result.data.size
-            return result
-
-        return operation
 
     def init_arguments(self: Any, args: Any, kwargs: Any) -> Any:
         on_host, options = arguments(self, args, kwargs)
@@ -157,16 +145,12 @@ def _listening() -> Iterator[_Listener]:
     builder.create_masked_load, builder.create_masked_store = masked_load, masked_store
     builder.create_atomic_rmw, builder.create_atomic_cas = atomic_update, atomic_swap
     executor._init_args_hst, interpreter._implicit_cvt = init_arguments, numbered
-    for function in arithmetic:
-        setattr(builder, function, counted(function))
     try:
         yield listener
     finally:
         builder.create_masked_load, builder.create_masked_store = load, store
         builder.create_atomic_rmw, builder.create_atomic_cas = update, swap
         executor._init_args_hst, interpreter._implicit_cvt = arguments, convert
-        for function, original in originals.items():
-            setattr(builder, function, original)
 
 
 def traffic(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> Traffic:
@@ -181,14 +165,6 @@ def traffic(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> Traffic:
     """
     heard = _listen(launcher, args, kwargs)
     return Traffic(reads=heard.bytes["read"], writes=heard.bytes["written"])
-
-
-def operations(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, int]:
-    """Scalar operations of the same launches: how many results of 'exp' (2^x, too), 'divide' and 'multiply' the kernels computed.
-
-    Whole blocks are counted, with what a mask hides of them. Raises as ``traffic``.
-    """
-    return _listen(launcher, args, kwargs).operations
 
 
 def _listen(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Listener:
