@@ -51,7 +51,7 @@ def test_a_slope_is_the_exponent_of_a_growth() -> None:
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=9))
 def test_the_middle_half_lies_within_what_was_measured(samples) -> None:
-    found = measure._timing(samples)
+    found = measure.Timing.of(samples)
     assert found.median == pytest.approx(statistics.median(samples))
     assert min(samples) <= found.quarter <= found.median <= found.three_quarters <= max(samples)
     for bound in found.quarter, found.three_quarters:  # half of them or more lie between the two

@@ -137,6 +137,12 @@ class Timing(NamedTuple):
     quarter: float
     three_quarters: float
 
+    @classmethod
+    def of(cls, samples: list[float]) -> "Timing":
+        """Of the seconds of some calls."""
+        low, middle, high = statistics.quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else samples * 3
+        return cls(middle, low, high)
+
 
 def seconds(
     call: Callable[[], Any], repeats: int = 9, warm_up: int = 2, graph: bool = False, wall: bool = False
@@ -163,7 +169,7 @@ def seconds(
         samples = [sample / count for sample in _gpu_samples(replay, repeats)]
     else:
         samples = _gpu_samples(call, repeats)
-    return _timing(samples)
+    return Timing.of(samples)
 
 
 def seconds_interleaved(
@@ -194,14 +200,7 @@ def seconds_interleaved(
         for name in order.sample(list(repeated), len(repeated)):
             several, count = repeated[name]
             samples[name].append(_gpu_samples(several, 1)[0] / count)
-    return {name: _timing(values) for name, values in samples.items()}
-
-
-def _timing(samples: list[float]) -> Timing:
-    if len(samples) == 1:
-        return Timing(samples[0], samples[0], samples[0])
-    low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
-    return Timing(middle, low, high)
+    return {name: Timing.of(values) for name, values in samples.items()}
 
 
 def _repeated(call: Callable[[], Any], at_least: float, graph: bool = True) -> tuple[Callable[[], Any], int]:

@@ -1,7 +1,5 @@
 """Decoding on this GPU: decode() and attention() beside torch's fused attention, over batches, lengths and numbers of splits."""
 
-import gc
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,6 +15,7 @@ from course_lib.instruments import measure
 from course_lib.kernels import tl, triton
 from course_lib.kernels.decoding import decode, splits_for, tile_of
 from course_lib.model.decoding import decode_traffic
+from course_lib.recordings.capstone import clean
 from course_lib.recordings.hopper import compile_together
 
 HEADS, HEADS_K, D = 32, 8, 128
@@ -54,7 +53,7 @@ def decoding_speed(small: bool = False) -> list[dict[str, Any]]:
         compile_together(_compile, [(page, splits) for page in (0, 16, 256) for splits in (1, 2, 32)])
     for batch, n in cells:
         rows += _cell(batch, n, small)
-        _free()
+        clean()
         print(f"{time.perf_counter() - begin:4.0f} s: {batch} × {n:,}", flush=True)
     return rows
 
@@ -76,7 +75,7 @@ def decoding_splits(small: bool = False) -> list[dict[str, Any]]:
         calls |= {OURS: partial(decode, q, k, v, given, longest=n)} | {SDPA: _sdpa(q, k, v)}
         rows += _counted(calls, _answers(q, k, v, [n] * batch), [n] * batch, q, small)
         del q, k, v, calls
-        _free()
+        clean()
     q, k, v = _inputs(lengths, small)
     given = torch.tensor(lengths, dtype=torch.int32, device=q.device)
     known = partial(decode, longest=max(lengths), total=sum(lengths))
@@ -101,12 +100,6 @@ def _counted(calls: Calls, right: Any, lengths: Sequence[int], q: torch.Tensor, 
 
 def _seconds(timing: measure.Timing) -> dict[str, float]:
     return {"seconds": timing.median, "quarter": timing.quarter, "three_quarters": timing.three_quarters}
-
-
-def _free() -> None:
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 def _bytes(batch: int, n: int) -> int:
@@ -295,7 +288,8 @@ def _timed(calls: Calls, small: bool, only_graphs: bool = False) -> Iterator[tup
         loops[name] = partial(_loop, call, counts[name], host[name])
     found = measure.seconds_interleaved(loops, rounds=ROUNDS, graph=False)
     yield "eager", {name: measure.Timing(*(x / counts[name] for x in timing)) for name, timing in found.items()}
-    yield "host", {name: _quarters(samples[-ROUNDS:]) for name, samples in host.items()}  # those before warmed up
+    # Those before the last rounds warmed up.
+    yield "host", {name: measure.Timing.of(samples[-ROUNDS:]) for name, samples in host.items()}
 
 
 def _loop(call: Callable[[], Any], count: int, host: list[float]) -> None:
@@ -303,8 +297,3 @@ def _loop(call: Callable[[], Any], count: int, host: list[float]) -> None:
     for _ in range(count):
         call()
     host.append((time.perf_counter() - begin) / count)
-
-
-def _quarters(samples: list[float]) -> measure.Timing:
-    low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
-    return measure.Timing(middle, low, high)

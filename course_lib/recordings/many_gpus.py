@@ -4,7 +4,6 @@ import contextlib
 import functools
 import itertools
 import random
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -123,9 +122,9 @@ def measured(rank: int, cells: list[Cell], rounds: int, loop: float) -> list[dic
         errors = _errors(ways, cell, rank)
         times = _times({name: ways[name] for name in errors}, rounds, loop, device)
         for name, seconds in times.items():
-            quarters = statistics.quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else seconds * 3
+            timing = measure.Timing.of(seconds)
             row = {"algorithm": name, "direction": direction, **cell._asdict(), "ranks": dist.get_world_size()}
-            row |= {"seconds": statistics.median(seconds), "quarter": quarters[0], "three_quarters": quarters[2]}
+            row |= {"seconds": timing.median, "quarter": timing.quarter, "three_quarters": timing.three_quarters}
             rows.append(row | {"error": round(errors[name], 5)})
         if rank == 0:
             shown = ", ".join(
