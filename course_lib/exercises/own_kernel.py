@@ -12,9 +12,9 @@ import torch
 
 from course_lib.attention import attention
 from course_lib.exercises.checker import progress_file
+from course_lib.gpt.generation import library_cache
 from course_lib.instruments.peers import plain_attention
 from course_lib.kernels import tl, triton
-from course_lib.kernels.kv_cache import KVCache
 
 BLOCK = 16  # queries and keys of a program
 SIZES = (16, 32)  # numbers of a head that window_kernel is asked for
@@ -55,7 +55,7 @@ def own_cache() -> OwnCache:
     """
     kernel = own_kernel("decode_kernel")
     if kernel is None:
-        return OwnCache(_library_cache, False, _instead("KVCache", "decode_kernel"))
+        return OwnCache(library_cache, False, _instead("KVCache", "decode_kernel"))
     return OwnCache(lambda *sizes: PagedCache(kernel, *sizes), True, _found("decode_kernel"))
 
 
@@ -84,12 +84,6 @@ def _instead(ours: str, name: str) -> str:
     passed = progress_file.load().get(name) == "passed"
     when = "run its check again, as its code was not kept" if passed else "it comes in once it has passed its check"
     return f"{ours} of the course; your {name} is lecture {LESSON[name]}'s: {when}"
-
-
-def _library_cache(
-    batch: int, heads: int, d: int, room: int, dtype: torch.dtype, device: torch.device | str
-) -> KVCache:
-    return KVCache(batch, heads, d, room, dtype=dtype, device=device)
 
 
 def causal(kernel: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

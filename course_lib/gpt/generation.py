@@ -108,7 +108,7 @@ def _caches(cache: str | MakeCache, model: GPT, idx: torch.Tensor, room: int | N
     elif callable(cache) or cache == "KVCache":
         if window is not None:
             raise ValueError(f"window is {window}, and this cache keeps all characters; pass cache='plain' or None")
-        make = cache if callable(cache) else _kv_cache
+        make = cache if callable(cache) else library_cache
     else:
         raise ValueError(f"cache is {checks.shown(cache)}; pass None, 'KVCache', 'plain' or a function that makes one")
     if room is None and cache != "plain":
@@ -118,7 +118,8 @@ def _caches(cache: str | MakeCache, model: GPT, idx: torch.Tensor, room: int | N
     return [make(*shape, weight.dtype, weight.device) for _ in range(sizes["n_layer"])]
 
 
-def _kv_cache(batch: int, heads: int, d: int, room: int, dtype: torch.dtype, device: torch.device) -> Cache:
+def library_cache(batch: int, heads: int, d: int, room: int, dtype: torch.dtype, device: torch.device | str) -> KVCache:
+    """A layer's ``KVCache``, as ``stream`` asks for it."""
     return KVCache(batch, heads, d, room, dtype=dtype, device=device)
 
 
