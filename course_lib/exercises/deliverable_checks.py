@@ -18,7 +18,6 @@ ROUNDING = 1e-3  # nats, above what it leaves between two attentions in float32 
 CLOSE = 1e-4  # nats, between two attentions in float32 over three steps
 DRAWN = 3  # cases of a kind that nobody has seen
 LENGTH = 70  # rows that an attention is asked for: more than a model of the page trains with
-PROMPT = "\n\nACT I.\n\nSCENE I. "
 
 
 class Refused(Exception):  # noqa: N818
@@ -220,7 +219,7 @@ def talked(path: Path) -> list[str]:
         )
     where = f"on the first {64 * length:,} characters of {', '.join(text.held_out)}"
     found.append(f"{where} its loss is {loss:.2f}; counting pairs of letters gives {pairs:.2f}")
-    prompt = text.encode(PROMPT)[None]
+    prompt = text.encode(gpt.PROMPT)[None]
     said, again = (gpt.generate(model.double(), prompt, 60, cache=cache) for cache in ("plain", None))
     if not torch.equal(said, again):
         raise Refused("in float64 it writes another text with a cache than without", found)

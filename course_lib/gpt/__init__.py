@@ -4,7 +4,7 @@ from course_lib.gpt.checkpoints import CheckpointError, load_checkpoint, save_ch
 from course_lib.gpt.generation import PlainCache, generate, stream
 from course_lib.gpt.live import LiveCurve
 from course_lib.gpt.model import ATTENTIONS, GPT, Attend
-from course_lib.gpt.text import Text, load_text
+from course_lib.gpt.text import PROMPT, Text, load_text
 from course_lib.gpt.training import LAPTOP, LAPTOP_RUN, SERVER, SERVER_RUN, Run, evaluate, fit, train
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "GPT",
     "LAPTOP",
     "LAPTOP_RUN",
+    "PROMPT",
     "SERVER",
     "SERVER_RUN",
     "Attend",

@@ -15,8 +15,6 @@ import torch
 
 from course_lib import gpt, runtime
 
-PROMPT = "\n\nACT I.\n\nSCENE I. "
-
 
 def arguments() -> argparse.Namespace:
     gpu = runtime.mode() == "GPU"
@@ -91,7 +89,7 @@ def main() -> int:
         if not math.isfinite(validation):
             raise ValueError(f"the loss is {validation}: begin anew with a smaller --lr, and another --checkpoint")
         if asked.sample:
-            prompt = text.encode(PROMPT)[None].to(runtime.device())
+            prompt = text.encode(gpt.PROMPT)[None].to(runtime.device())
             said = gpt.generate(
                 model, prompt, asked.sample, cache="plain", temperature=0.8, seed=asked.seed, progress=True
             )

@@ -14,6 +14,7 @@ SEVEN = (
     "hamlet", "lear", "macbeth", "merchant_of_venice", "midsummer_nights_dream", "romeo_and_juliet", "twelfth_night",
 )  # fmt: skip
 HELD_OUT = ("henry_v", "julius_caesar", "twelfth_night")  # nobody trains on them
+PROMPT = "\n\nACT I.\n\nSCENE I. "  # how a play begins: what a model goes on from
 
 
 class Text(NamedTuple):

@@ -27,7 +27,6 @@ BACKENDS = {
     "SDPA cuDNN": SDPBackend.CUDNN_ATTENTION,
     "SDPA efficient": SDPBackend.EFFICIENT_ATTENTION,
 }
-PROMPT = "\n\nACT I.\n\nSCENE I. "
 # By ``small``: attention()'s first model, and the rows of its run.
 _trained: dict[bool, tuple[gpt.GPT, list[dict[str, Any]]]] = {}
 _early: dict[str, torch.Tensor] = {}  # the weights of that model after EARLY steps
@@ -171,7 +170,7 @@ def capstone_sample(small: bool = False) -> list[dict[str, Any]]:
     validated = [row for row in run if row["part"] == "validation"]
     early = min(EARLY, run[-1]["step"] + 1)
     last = {key: x.clone() for key, x in model.state_dict().items()}
-    prompt, rows = text.encode(PROMPT)[None].to(runtime.device()), []
+    prompt, rows = text.encode(gpt.PROMPT)[None].to(runtime.device()), []
     for steps, temperature, seed in ((early, 0.8, 0), (run[-1]["step"] + 1, 0.8, 0), (run[-1]["step"] + 1, 0.8, 1)):
         model.load_state_dict(_early if steps == early else last)
         found = next(row for row in validated if row["step"] + 1 >= steps)
@@ -179,8 +178,8 @@ def capstone_sample(small: bool = False) -> list[dict[str, Any]]:
         about |= {"seconds": found["seconds"], "parameters": model.parameter_count, "train_characters": len(text.train)}
         about |= {name: model.config[name] for name in ("n_layer", "n_head", "n_embd", "block_size", "vocab_size")}
         said = gpt.generate(model, prompt, new, cache="KVCache", temperature=temperature, seed=seed)
-        words = text.decode(said)[len(PROMPT) :]
-        about |= {"temperature": temperature, "sample_seed": seed, "prompt": PROMPT.strip(), "text": words}
+        words = text.decode(said)[len(gpt.PROMPT) :]
+        about |= {"temperature": temperature, "sample_seed": seed, "prompt": gpt.PROMPT.strip(), "text": words}
         rows.append(about)
         log(f"after {steps} steps: {rows[-1]['text'][:300]}")
     model.load_state_dict(last)
