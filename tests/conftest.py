@@ -57,6 +57,12 @@ def seeded() -> Iterator[None]:
         torch.cuda.empty_cache()
 
 
+@pytest.fixture
+def own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A progress file that ends with the test."""
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     yield

@@ -18,13 +18,11 @@ from course_lib.exercises.checker.checking import shown
 from course_lib.exercises.checker.differences import differs
 from course_lib.exercises.processes.forked_process import Failure
 
-pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
+pytestmark = [
+    pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter"),
+    pytest.mark.usefixtures("own_progress"),
+]
 ALL = list(exercises().values())
-
-
-@pytest.fixture(autouse=True)
-def own_progress(tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
 
 
 def test_an_exception_is_shown_short_at_the_students_line() -> None:

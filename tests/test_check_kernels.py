@@ -17,12 +17,10 @@ from course_lib.exercises.checker.checking import shown
 from course_lib.exercises.processes import isolation
 from course_lib.exercises.sandbox import talk
 
-pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
-
-
-@pytest.fixture(autouse=True)
-def own_progress(tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
+pytestmark = [
+    pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter"),
+    pytest.mark.usefixtures("own_progress"),
+]
 
 
 KERNEL = """

@@ -22,13 +22,11 @@ from course_lib.exercises.handout import cells
 from course_lib.exercises.page import functions
 from course_lib.publish import notebooks
 
-pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
+pytestmark = [
+    pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter"),
+    pytest.mark.usefixtures("own_progress"),
+]
 ALL = list(exercises().values())
-
-
-@pytest.fixture(autouse=True)
-def own_progress(tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
 
 
 def imports(lecture: nbformat.NotebookNode) -> str:

@@ -20,12 +20,10 @@ from course_lib.exercises.page import functions
 from course_lib.exercises.page.definitions import definitions
 from course_lib.exercises.processes.forked_process import Outcome, outcomes
 
-pytestmark = pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter")
-
-
-@pytest.fixture(autouse=True)
-def _progress(tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
+pytestmark = [
+    pytest.mark.skipif(runtime.mode() != "interpreter", reason="exercises run in Triton's interpreter"),
+    pytest.mark.usefixtures("own_progress"),
+]
 
 
 def answer(name="phase_of"):

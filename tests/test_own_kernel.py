@@ -9,13 +9,8 @@ from course_lib.exercises.catalogue import exercises
 from course_lib.exercises.checker import progress_file
 from course_lib.instruments.peers import plain_attention
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_progress")]
 DEVICE = runtime.device()
-
-
-@pytest.fixture(autouse=True)
-def own_progress(tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
 
 
 def passed(name: str) -> None:
