@@ -3,7 +3,6 @@
 deliver(3, (gain, crossing), answer="Attention takes 23 % of my step. So no kernel makes it more than 1.3 times as fast.")
 """
 
-import html
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 from course_lib.exercises import deliverable_checks as judge
 from course_lib.exercises.deliverable_checks import Refused
 from course_lib.exercises.sandbox.answering import refused
+from course_lib.show.tables import beside_bar
 
 LECTURE = "14"
 SENTENCES = 2
@@ -110,10 +110,7 @@ class Delivered(NamedTuple):
         )
 
     def _repr_html_(self) -> str:
-        colour = {"accepted": "#009E73", "not yet": "#D55E00"}.get(self.status, "#8A8A8A")
-        first, *rest = html.escape(repr(self)).splitlines()
-        body = "\n".join([f"<b>{first}</b>", *rest])
-        return f'<pre style="border-left: 6px solid {colour}; padding: 0.3em 1em; white-space: pre-wrap">{body}</pre>'
+        return beside_bar(repr(self), {"accepted": True, "not yet": False}.get(self.status))
 
 
 def deliver(number: int, work: Any, answer: str) -> Delivered:

@@ -1,8 +1,16 @@
-"""Small tables that read well as text, in a notebook and in a test."""
+"""Small tables and reports that read well as text, in a notebook and in a test."""
 
 import html
 from collections.abc import Sequence
 from typing import Any
+
+
+def beside_bar(text: str, good: bool | None) -> str:
+    """Lines of text as HTML, the first one bold, beside a bar: green for what is good, red for what is not, grey for neither."""
+    colour = {True: "#009E73", False: "#D55E00", None: "#8A8A8A"}[good]
+    first, *rest = html.escape(text).splitlines()
+    body = "\n".join([f"<b>{first}</b>", *rest])
+    return f'<pre style="border-left: 6px solid {colour}; padding: 0.3em 1em; white-space: pre-wrap">{body}</pre>'
 
 
 class Table:

@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import html
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from course_lib.exercises.page.functions import none_is_meant, page_of, source_o
 from course_lib.exercises.processes.forked_process import Failure, Outcome
 from course_lib.exercises.sandbox.answering import first_settings, wrong_shape
 from course_lib.exercises.values import printable
+from course_lib.show.tables import beside_bar
 
 LONGEST = 300  # characters of one argument in a message
 
@@ -64,10 +64,7 @@ class Report(NamedTuple):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        colour = {"passed": "#009E73", "failed": "#D55E00"}.get(self.status, "#8A8A8A")
-        lines = html.escape(repr(self)).splitlines()
-        body = "\n".join([f"<b>{lines[0]}</b>", *lines[1:]])
-        return f'<pre style="border-left: 6px solid {colour}; padding: 0.3em 1em; white-space: pre-wrap">{body}</pre>'
+        return beside_bar(repr(self), {"passed": True, "failed": False}.get(self.status))
 
 
 def check_exercise(
