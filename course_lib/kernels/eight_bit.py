@@ -31,7 +31,7 @@ def _block(
         s = tl.where(seen, s, -float("inf"))
     m_new = tl.maximum(m, tl.max(s, 1))
     base = tl.where(m_new > -float("inf"), m_new, 0.0) if MASKED else m_new
-    shift = tl.load(shift_ptr + block)  # V's scale goes into P: its exponent is one more in exp2
+    shift = tl.load(shift_ptr + block)  # V's scale goes into P: its exponent is added in exp2
     p = tl.exp2(s - (base - shift)[:, None])
     correction = tl.exp2(m - base)
     l = l * correction + tl.sum(p, 1) * tl.exp2(-shift)
@@ -40,7 +40,7 @@ def _block(
         M: tl.constexpr = p.shape[0]
         p = tl.permute(p.reshape(M, BLOCK_N // 16, 2, 4, 2), (0, 1, 3, 2, 4)).reshape(M, BLOCK_N)
     v = tl.load(v_ptr + cols[:, None] * padded + keys[None, :])  # [D, BLOCK_N]
-    # Sums of 8-bit products keep 13 bits below the largest addend on tensor cores: a block is summed by itself.
+    # Sums of e4m3 products keep 13 bits below the largest addend on tensor cores: a block is summed by itself.
     acc = tl.dot(p, tl.trans(v), acc * correction[:, None], max_num_imprecise_acc=BLOCK_N if FP32_ACCUMULATE else None)
     return acc, m_new, l
 

@@ -1,7 +1,7 @@
 """The specialised kernel with two matmuls in flight, for 8-bit numbers.
 
 Tensor cores take 8-bit operands from shared memory only with the summed dimension last: so V comes transposed. A thread's share of P
-as an operand is not its share of S; the keys of V are stored in the order in which P lies. Sums of 8-bit products keep 13 bits
+as an operand is not its share of S; the keys of V are stored in the order in which P lies. Sums of e4m3 products keep 13 bits
 below the largest addend (recording eight_bit_sums): so P V of each block is summed by itself and added to O in float32.
 Source: FlashAttention-3 (arXiv 2407.08608), section 3.3, whose kernel transposes and permutes V on the way.
 """

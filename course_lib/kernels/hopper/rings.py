@@ -1,6 +1,6 @@
 """What the warps of a specialised kernel share: a ring of tiles in shared memory, a queue of numbers, turns.
 
-Each is a few mbarriers. An mbarrier counts arrivals (and bytes that TMA has promised); when all are there, its
+Each is a few mbarriers. An mbarrier counts arrivals (and bytes that TMA is to bring); when all are there, its
 phase flips. A waiting warp names the phase, 0 or 1, that it waits for. Source: FlashAttention-3 (arXiv 2407.08608),
 section 3.1, Algorithms 1 and 2; PTX ISA, "mbarrier".
 """

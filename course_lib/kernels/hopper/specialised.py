@@ -293,7 +293,7 @@ def specialised_kernel(
     turns = Turns(queue.full, CONSUMERS)
     if PING_PONG:
         turns = make_turns(CONSUMERS)
-    # The barriers were initialised by the threads; without the fence TMA's first arrivals could meet them uninitialised.
+    # The barriers were initialised by the threads; without the fence TMA's first bytes could meet them uninitialised.
     fence_async_shared()
     mine = (k_ring, v_ring, queue, turns, o_desc, L_ptr, per_batch, n_q, n_k, offset, scale)
     issued = (k_ring, v_ring, queue, counter_ptr, blocks, heads, per_batch, group, at_once, n_k, offset)
