@@ -92,16 +92,16 @@ def caught(draw: Callable[[str], Sequence[torch.Tensor]], names: Sequence[str]) 
     return Table(["input", *kernels], cells)
 
 
-def seconds(algorithm: str, dtype: str) -> dict[int, float]:
-    """The recorded times of a version by length; ``dtype`` is 'float16' or 'float32'."""
+def seconds(algorithm: str) -> dict[int, float]:
+    """The recorded times of a version in fp16, by length."""
     runs = rows(OneHead, "attention_one_head")
-    return {run.n: run.seconds for run in runs if (run.algorithm, run.dtype) == (algorithm, dtype)}
+    return {run.n: run.seconds for run in runs if (run.algorithm, run.dtype) == (algorithm, "float16")}
 
 
-def speedup(algorithm: str, dtype: str) -> dict[int, float]:
+def speedup(algorithm: str) -> dict[int, float]:
     """How many times as fast as three lines of PyTorch a version is, by length."""
-    standard = seconds("standard", dtype)
-    return {n: standard[n] / time for n, time in seconds(algorithm, dtype).items()}
+    standard = seconds("standard")
+    return {n: standard[n] / time for n, time in seconds(algorithm).items()}
 
 
 def one_head_speed() -> style.Picture:
@@ -115,10 +115,10 @@ def one_head_speed() -> style.Picture:
 
 def _speed(ax: Axes) -> None:
     for algorithm, name, at in (("online", "Online", (9000, 3.3)), ("sdpa", "SDPA", (5600, 6.2))):
-        found, shade = speedup(algorithm, "float16"), style.colour(algorithm)
+        found, shade = speedup(algorithm), style.colour(algorithm)
         ax.plot(list(found), list(found.values()), style.MARKER[algorithm] + "-", color=shade, mew=2)
         ax.text(*at, name, color=shade, fontsize=12, weight="bold", ha="center", va="center")
-    first = speedup("online", "float16")[N]
+    first = speedup("online")[N]
     arrow = {"arrowstyle": "-|>", "color": style.BLACK}
     ax.annotate(f"{first:.1f}×", (N, first + 0.1), (N, first + 1.9), ha="center", fontsize=12, arrowprops=arrow)
     ax.axhline(1, color=style.BLACK, lw=1)
@@ -131,7 +131,7 @@ def _speed(ax: Axes) -> None:
 
 def lite_and_online() -> Table:
     """Lite's and Online's time for one head in fp16 on an H200, by length."""
-    lite, right = seconds("lite", "float16"), seconds("online", "float16")
+    lite, right = seconds("lite"), seconds("online")
     times = [(n, 1e6 * lite[n], 1e6 * right[n]) for n in lite]
     return Table(
         ["N", "Lite, µs", "Online, µs", "Online ÷ Lite"],
