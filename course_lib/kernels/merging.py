@@ -7,7 +7,7 @@ reads o and the new part and writes o, 10 bytes an element where o is fp32 and t
 import torch
 
 from course_lib import checks
-from course_lib.kernels import tl, triton
+from course_lib.kernels import fast_launch, tl, triton
 from course_lib.kernels.launching import LARGEST_D, check_launch, check_length, launch
 
 BLOCK = 64  # rows of a program
@@ -51,6 +51,14 @@ def merge(o: torch.Tensor, L: torch.Tensor, part: torch.Tensor, part_L: torch.Te
     contiguous last dimension, so that o may be some rows of a larger tensor. Computed in float32. A row that saw no key has 0 and
     -inf. There are no gradients. Raises TypeError or ValueError before any launch.
     """
+    kind = fast_launch.kinds(o, L, part, part_L)
+    if kind not in _launch_merge.met or torch.is_grad_enabled():
+        _check(o, L, part, part_L)
+    _launch_merge(kind, (o, L, part, part_L))
+
+
+def _check(o: torch.Tensor, L: torch.Tensor, part: torch.Tensor, part_L: torch.Tensor) -> None:
+    """Raise for what ``merge`` refuses; but for gradients, all of it depends on what ``fast_launch.kinds`` tells apart."""
     for name, x, like in (("o", o, 4), ("part", part, 4), ("L", L, 3), ("part_L", part_L, 3)):
         checks.float_tensor(name, x, ndim=like, look_inside=False)
     checks.same_shape(o=o, part=part)
@@ -61,7 +69,7 @@ def merge(o: torch.Tensor, L: torch.Tensor, part: torch.Tensor, part_L: torch.Te
     checks.same_device(o=o, part=part, L=L, part_L=part_L)
     check_length("o", o.shape[2])
     check_launch(o=o, part=part, L=L, part_L=part_L)
-    (b, h, n, d) = o.shape
+    d = o.shape[3]
     if d > LARGEST_D:
         raise ValueError(f"o has head size {d}; pass at most {LARGEST_D}")
     for name, x in (("o", o), ("L", L)):
@@ -74,7 +82,15 @@ def merge(o: torch.Tensor, L: torch.Tensor, part: torch.Tensor, part_L: torch.Te
         for name, x in (("o", o), ("L", L), ("part", part), ("part_L", part_L)):
             if x.requires_grad:
                 raise ValueError(f"{name} requires gradients, and merge has none; call it inside torch.no_grad()")
+
+
+def _merge(o: torch.Tensor, L: torch.Tensor, part: torch.Tensor, part_L: torch.Tensor) -> tuple[()]:
+    (b, h, n, d) = o.shape
     launch(
         merge_kernel, (-(-n // BLOCK) * b * h,), o, L, part, part_L, *o.stride()[:3], *L.stride()[:2], *part.stride()[:3],
         *part_L.stride()[:2], h, n, D=d, BLOCK_D=triton.next_power_of_2(d), BLOCK=BLOCK, num_warps=8 if d > 64 else 4,
     )  # fmt: skip
+    return ()
+
+
+_launch_merge = fast_launch.Replayed(_merge, ())
