@@ -15,6 +15,7 @@ from course_lib.figures.climb_records import (
     BLOCKS,
     COUNTERS,
     LADDER,
+    device,
     expected,
     gains,
     noise,
@@ -251,13 +252,13 @@ def _lost(ax: Axes) -> None:
     style.source_note(ax, f"{label(COUNTERS)}; 32 heads of 8,192, d = 128, no mask")
 
 
-def stairs(ax: Axes, d: int, mask: str, n: int) -> str:
-    """Every rung at one shape: its rate, the middle half of its runs, its gain, and what the page's count gives for it.
+def stairs(ax: Axes, d: int, mask: str, n: int, gpu: str = "H200") -> str:
+    """Every rung at one shape, on an H200 or an H100: its rate, the middle half of its runs, its gain, and what a count gives for it.
 
     A gain within ``noise`` is grey, with ≈. Returns which rung attention() launches, and how it compares.
     """
-    cell, names = (d, mask == "causal", n), list(RUNGS)
-    within = max(abs(ratio - 1) for ratio in noise())
+    cell, names = (d, mask == "causal", n, gpu), list(RUNGS)
+    within = max(abs(ratio - 1) for ratio in noise(gpu))
     for x, name in enumerate(names):
         run = timed(name, *cell)
         before = rate(names[x - 1], *cell) if x else run.tflops
@@ -291,16 +292,17 @@ def stairs(ax: Axes, d: int, mask: str, n: int) -> str:
     ax.grid(False, axis="x")
     style.source_note(
         ax,
-        f"{label(LADDER)}; ◇ the page's count; orange: middle half of the runs; ≈: within {within:.1%}, as one kernel timed twice",
+        f"{label(LADDER, device(gpu))}; ◇ the page's count; orange: middle half of the runs; "
+        f"≈: within {within:.1%}, as one kernel timed twice",
     )
     return _launched(*cell)
 
 
-def _launched(d: int, causal: bool, n: int) -> str:
+def _launched(d: int, causal: bool, n: int, gpu: str) -> str:
     rung, tiling = best(d, causal, n)
-    own = rate("attention()", d, causal, n)
-    peak = data.gpu("H200").flops_per_s("bf16") / 1e12
+    own = rate("attention()", d, causal, n, gpu)
+    peak = data.gpu(gpu).flops_per_s("bf16") / 1e12
     return (
-        f"attention(), as recorded: {own:.0f} TFLOP/s, {own / rate('cuDNN', d, causal, n):.2f} × cuDNN, {own / peak:.0%} of the peak; "
+        f"attention(), as recorded: {own:.0f} TFLOP/s, {own / rate('cuDNN', d, causal, n, gpu):.2f} × cuDNN, {own / peak:.0%} of the peak; "
         f"today it launches {rung.name} with {tiling.consumers} × 64 queries, {tiling.block_n} keys, {tiling.stages} buffers"
     )

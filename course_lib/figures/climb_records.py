@@ -63,19 +63,24 @@ class Shares(NamedTuple):
     rest: float
 
 
-def timed(algorithm: str, d: int, causal: bool, n: int) -> Timed:
-    """One kernel of the ladder, or one of its peers, as recorded."""
-    return next(row for row in rows(Timed, LADDER) if row[:4] == (algorithm, d, causal, n))
+def timed(algorithm: str, d: int, causal: bool, n: int, gpu: str = "H200") -> Timed:
+    """One kernel of the ladder, or one of its peers, as recorded on an 'H200' or an 'H100'."""
+    return next(row for row in rows(Timed, LADDER, device(gpu)) if row[:4] == (algorithm, d, causal, n))
 
 
-def rate(algorithm: str, d: int = 128, causal: bool = False, n: int = 4096) -> float:
+def device(gpu: str) -> str:
+    """The folder of a GPU's recordings."""
+    return f"nvidia-{gpu.lower()}"
+
+
+def rate(algorithm: str, d: int = 128, causal: bool = False, n: int = 4096, gpu: str = "H200") -> float:
     """TFLOP/s of one kernel; a causal mask counts half the operations."""
-    return timed(algorithm, d, causal, n).tflops
+    return timed(algorithm, d, causal, n, gpu).tflops
 
 
-def gain(algorithm: str, over: str, d: int = 128, causal: bool = False, n: int = 4096) -> float:
+def gain(algorithm: str, over: str, d: int = 128, causal: bool = False, n: int = 4096, gpu: str = "H200") -> float:
     """How many times as fast one kernel is as another."""
-    return rate(algorithm, d, causal, n) / rate(over, d, causal, n)
+    return rate(algorithm, d, causal, n, gpu) / rate(over, d, causal, n, gpu)
 
 
 def swept(algorithm: str, d: int, causal: bool, *setting: int) -> float:
@@ -83,24 +88,29 @@ def swept(algorithm: str, d: int, causal: bool, *setting: int) -> float:
     return next(row.tflops for row in rows(Setting, BLOCKS) if row[:-1] == (algorithm, d, causal, *setting))
 
 
-def gains(algorithm: str, over: str, d: int, *masks: bool, lengths: Sequence[int] = LENGTHS[1:]) -> list[float]:
+def gains(
+    algorithm: str, over: str, d: int, *masks: bool, lengths: Sequence[int] = LENGTHS[1:], gpu: str = "H200"
+) -> list[float]:
     """``gain`` at each of these lengths, without a mask, with one, or both."""
-    return [gain(algorithm, over, d, causal, n) for causal in masks for n in lengths]
+    return [gain(algorithm, over, d, causal, n, gpu) for causal in masks for n in lengths]
 
 
-def cycles(algorithm: str, d: int, causal: bool = False, n: int = 4096, ghz: float | None = None) -> float:
-    """Cycles of an SM for a block of 64 × 64 scores, at the highest clock of an H200 or at ``ghz``."""
-    gpu = data.gpu("H200")
-    seconds = 4 * 64 * 64 * d * gpu.sms / (rate(algorithm, d, causal, n) * 1e12)
-    return seconds * (gpu.boost_mhz * 1e6 if ghz is None else ghz * 1e9)
+def cycles(
+    algorithm: str, d: int, causal: bool = False, n: int = 4096, ghz: float | None = None, gpu: str = "H200"
+) -> float:
+    """Cycles of an SM for a block of 64 × 64 scores, at the GPU's highest clock or at ``ghz``."""
+    sheet = data.gpu(gpu)
+    seconds = 4 * 64 * 64 * d * sheet.sms / (rate(algorithm, d, causal, n, gpu) * 1e12)
+    return seconds * (sheet.boost_mhz * 1e6 if ghz is None else ghz * 1e9)
 
 
 @functools.cache
-def noise() -> list[float]:
+def noise(gpu: str = "H200") -> list[float]:
     """One kernel timed twice in one run, N from 1,024 on, second time over first: attention() launches a rung, *tuned* is *exp2* again."""
     # where attention() has the rung's tiles, too
     same = [cell for cell in GRID if best(*cell)[1] == best(cell[0], False, cell[2])[1]]
-    return [gain("attention()", best(*c)[0].name, *c) for c in same] + [gain("tuned", "exp2", *c) for c in GRID]
+    twice = [gain("attention()", best(*cell)[0].name, *cell, gpu) for cell in same]
+    return twice + [gain("tuned", "exp2", *cell, gpu) for cell in GRID]
 
 
 def shares() -> Shares:
@@ -117,11 +127,11 @@ def visited(n: int, block_m: int, block_n: int) -> float:
     return sum((i + 1) * block_m // block_n for i in range(n // block_m)) / (n // block_m * (n // block_n))
 
 
-def expected(name: str, d: int, causal: bool, n: int) -> float | None:
+def expected(name: str, d: int, causal: bool, n: int, gpu: str = "H200") -> float | None:
     """What the page's count gives for a rung, over the one before; None where there is no count."""
     if name == "exp2":
         visible = 0.5 if causal else 1.0  # Online visits hidden blocks, too
-        now = cycles("Online", d, causal, n) * visible
+        now = cycles("Online", d, causal, n, gpu=gpu) * visible
         return now / (now - SAVED)
     if name == "causal block skipping" and causal:
         return 1 / visited(n, *RUNGS["causal block skipping"].blocks[d > 64])

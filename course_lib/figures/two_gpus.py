@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
@@ -15,7 +15,7 @@ from course_lib.show import style
 
 ATTENTION = ("specialised_kernel", "before_kernel", "backward_kernel", "after_kernel")
 RING, HEADS = 2, 16  # GPUs; heads of the recorded call
-BATCHES = {"forward": 1, "forward and backward": 3}  # of messages of a call
+ONE, PASSES = "one GPU", ("forward", "forward and backward")  # as the recordings name them
 
 
 class RingKernel(NamedTuple):
@@ -37,10 +37,14 @@ class RingKernel(NamedTuple):
 
 @functools.cache
 def ring_call(n: int, direction: str = "forward and backward") -> list[RingKernel]:
-    """The second of the three recorded calls, from its first kernel to the third call's."""
+    """The second of the three recorded calls; each has as many kernels, and as many messages, as the others."""
     ran = [x for x in rows(RingKernel, "ring_of_gpus_kernels", H100) if (x.n, x.direction) == (n, direction)]
-    starts = [x.begin for x in ran if x.lane == "messages"][:: BATCHES[direction]]
-    return [x for x in ran if starts[1] <= x.begin < starts[2]]
+    messages = [
+        x for x in ran if x.lane == "messages"
+    ]  # one that finds no free SM begins behind its call's first kernel
+    kernels = [x for x in ran if x.lane != "messages"]
+    second = [x for lane in (messages, kernels) for x in lane[len(lane) // 3 : 2 * len(lane) // 3]]
+    return sorted(second, key=lambda x: x.begin)
 
 
 def ring_seconds(n: int, direction: str = "forward and backward") -> float:
@@ -55,14 +59,20 @@ def ring_share(n: int, lane: str = "attention", direction: str = "forward and ba
     return sum(x.end - x.begin for x in call if x.lane == lane) / ring_seconds(n, direction)
 
 
-def ring_gain(n: int, direction: str, over: str = "one GPU") -> tuple[float, float]:
-    """The least and the largest ratio of ``over``'s time to that of the ring, without a mask and causal in zigzag order."""
-    cells: dict[Any, dict[str, float]] = {}
+def ring_times(n: int, direction: str) -> dict[tuple[bool, int, int], dict[str, float]]:
+    """Seconds of each algorithm, by (causal, head size, heads of keys)."""
+    cells: dict[tuple[bool, int, int], dict[str, float]] = {}
     for row in data.measured(H100, "ring_of_gpus").rows:
         if (row["n"], row["direction"]) == (n, direction):
             cells.setdefault((row["causal"], row["d"], row["kv_heads"]), {})[row["algorithm"]] = row["seconds"]
+    return cells
+
+
+def ring_gain(n: int, direction: str, over: str = ONE) -> tuple[float, float]:
+    """The least and the largest ratio of ``over``'s time to that of the ring, without a mask and causal in zigzag order."""
     gains = [
-        times[over] / times["ring, zigzag" if causal else "ring, contiguous"] for (causal, _, _), times in cells.items()
+        times[over] / times["ring, zigzag" if causal else "ring, contiguous"]
+        for (causal, _, _), times in ring_times(n, direction).items()
     ]
     return min(gains), max(gains)
 
