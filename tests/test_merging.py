@@ -5,6 +5,7 @@ import torch
 from rule import DEVICE
 
 from course_lib.instruments import compiled, measure
+from course_lib.kernels import fast_launch
 from course_lib.kernels.merging import merge
 from course_lib.model import softmax
 
@@ -56,6 +57,11 @@ def test_what_it_cannot_write_or_differentiate_is_refused_and_left_as_it_is() ->
             merge(**given)
     assert torch.equal(o, before[0])
     assert torch.equal(L, before[1])
+    with pytest.raises(ValueError, match=r"part is a view of numbers with the other sign; pass part.resolve_neg\(\)"):
+        merge(o, L, torch._neg_view(part), part_L)
+    with pytest.raises(TypeError, match="o is a nested tensor"):
+        merge(torch.nested.nested_tensor([o[0, 0]]), L, part, part_L)
+    assert torch.equal(o, before[0])
     with torch.no_grad():
         merge(o.requires_grad_(), L, part[:, :1].expand_as(part), part_L)  # the part is only read
     assert not torch.equal(o, before[0])
@@ -80,3 +86,12 @@ def test_compiled_all_warps_have_loaded_a_row_before_one_stores_it() -> None:
     o, L = torch.empty(1, 4, 256, 128, device="meta"), torch.empty(1, 4, 256, device="meta")
     (report,) = compiled.inspect_all([(merge, (o, L, o, L), {})], 90)
     assert report.count("bar.sync") == 1
+
+
+def test_of_many_kinds_of_calls_few_are_remembered(monkeypatch) -> None:
+    monkeypatch.setattr(fast_launch, "MOST", 3)
+    x, launches = torch.zeros(1), fast_launch.Replayed(lambda x: (x,), ())
+    for kind in range(20):
+        assert launches((kind,), (x,))[0] is x
+        assert len(launches.met) <= 3
+        assert len(launches.tapes) <= 3

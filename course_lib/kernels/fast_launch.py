@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib.kernels import triton
 
 KNOWN = ("3.6.", "3.7.")  # versions of Triton
-MOST = 1024  # calls that are remembered, and maps of a tensor: then all are forgotten, and found again as they come
+MOST = 1024  # kinds of calls that are remembered, and maps of a tensor: then all are forgotten, and found again as they come
 _noted = threading.local()
 
 
@@ -49,7 +49,7 @@ def kinds(*tensors: Any) -> tuple[Any, ...] | None:
     for x in tensors:
         if x is None:
             found.append(None)
-        elif type(x) not in _TENSORS or x.layout is not _STRIDED or x.is_meta or x.is_neg():
+        elif type(x) not in _TENSORS or x.layout is not _STRIDED or x.is_nested or x.is_meta or x.is_neg():
             return None
         else:
             found.append((x.shape, x.stride(), x.dtype, x.device, x.data_ptr() & 15))
@@ -86,13 +86,13 @@ class Replayed:
     def _anew(self, kind: Any, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
         """The first call, and the second, which is noted: noting doubles what a call costs, and many a shape comes once."""
         if kind not in self.met or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()):
+            if len(self.met) >= MOST:
+                self.tapes.clear()
+                self.met.clear()
             self.met.add(kind)
             return self.function(*tensors, *self.options)
         tape = _Tape(tensors)
         result = tape.note(self.function, self.options) if tape.repeatable else self.function(*tensors, *self.options)
-        if len(self.tapes) >= MOST:
-            self.tapes.clear()
-            self.met.clear()
         self.tapes[kind] = tape
         return result
 

@@ -14,8 +14,8 @@ from course_lib.kernels import fast_launch, triton
 def check_launch(**tensors: torch.Tensor) -> None:
     """Raise, before any launch, for what a kernel cannot take in this mode.
 
-    KernelsUnavailableError without Triton; ValueError for another device or a last dimension that is not contiguous;
-    TypeError for a dtype other than float32, float16 and bfloat16, and for bfloat16 in the interpreter.
+    KernelsUnavailableError without Triton; ValueError for another device, a last dimension that is not contiguous or a view that
+    torch reads with the other sign; TypeError for a dtype other than float32, float16 and bfloat16, and for bfloat16 in the interpreter.
     """
     runtime.require_kernels()
     for name, x in tensors.items():
@@ -27,6 +27,8 @@ def check_launch(**tensors: torch.Tensor) -> None:
             raise ValueError(
                 f"{name} has strides {list(x.stride())}; its last dimension must be contiguous: pass {name}.contiguous()"
             )
+        if not torch.compiler.is_compiling() and x.is_neg():
+            raise ValueError(f"{name} is a view of numbers with the other sign; pass {name}.resolve_neg()")
         if x.dtype == torch.bfloat16 and runtime.mode() == "interpreter":
             raise TypeError(
                 f"{name} is bfloat16, whose arithmetic Triton's interpreter gets wrong without a word; pass {name}.float() or {name}.half()"
