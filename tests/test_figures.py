@@ -239,7 +239,7 @@ def test_what_sources_say_of_rings_is_judged_by_counts() -> None:
     }
     assert found == {
         "zigzag_is_balanced": [True],
-        "blocks_hide": [True, False, False],
+        "blocks_hide": [True, True, False],
         "striped_gain": [True, True],
         "ulysses_volume": [True, False, False],
         "errors_by_ranks": [False, True],

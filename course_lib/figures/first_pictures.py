@@ -58,7 +58,7 @@ def _warehouses(axes: Sequence[Axes]) -> None:
         flash.add_patch(Rectangle((x, 1.85), 0.45, 0.45, fc=style.TENSOR[name], ec="black", lw=0.8))
         flash.text(x + 0.225, 2.45, name, ha="center", fontsize=WORDS)
     flash.text(4.75, 1.45, "one block each:\nmade, used,\ndropped", ha="center", va="center", fontsize=10.5)
-    flash.text(4.75, 0.6, "O += PV", ha="center", va="center", fontsize=WORDS)
+    flash.text(4.75, 0.6, "update O", ha="center", va="center", fontsize=WORDS)
 
 
 def _trip(ax: Axes, y: float, name: str, way: int) -> None:

@@ -34,17 +34,17 @@ def zigzag_is_balanced() -> list[Finding]:
 
 def blocks_hide() -> list[Finding]:
     """The block that hides its message on an A100 with NVLink, in three cases; the paper names 1.0k tokens for all."""
-    flops, link = data.gpu("A100-80").flops_per_s("bf16"), data.link("NVLink 3")
+    gpu, link = data.gpu("A100-80"), data.link("NVLink 3")
     cases = {
-        "no mask, 2 bytes a number": (2, 1.0),
-        "no mask, 4 bytes a number": (4, 1.0),
-        "causal, zigzag, 2 bytes": (2, 0.5),
+        "no mask, bf16": ("bf16", "bf16", 1.0),
+        "no mask, fp32, multiplied in TF32": ("fp32", "tf32", 1.0),
+        "causal, zigzag, bf16": ("bf16", "bf16", 0.5),
     }
     found = {
-        words: parallel.hiding_tokens(flops, link, dtype="bf16" if size == 2 else "fp32", visible=visible)
-        for words, (size, visible) in cases.items()
+        words: parallel.hiding_tokens(gpu.flops_per_s(rate), link, dtype=dtype, visible=visible)
+        for words, (dtype, rate, visible) in cases.items()
     }
-    return [(f"{words}: {tokens:,.0f} tokens", tokens < 1100) for words, tokens in found.items()]
+    return [(f"{words}: {tokens:,.0f} tokens", abs(tokens - 1000) < 100) for words, tokens in found.items()]
 
 
 def striped_gain() -> list[Finding]:

@@ -1,6 +1,7 @@
 """Lecture 13: a ring of two GPUs, as it was recorded."""
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -36,15 +37,15 @@ class RingKernel(NamedTuple):
 
 
 @functools.cache
-def ring_call(n: int, direction: str = "forward and backward") -> list[RingKernel]:
-    """The second of the three recorded calls; each has as many kernels, and as many messages, as the others."""
+def ring_call(n: int, direction: str = "forward and backward", call: int = 1) -> list[RingKernel]:
+    """One of the three recorded calls, the second unless given; each has as many kernels, and as many messages, as the others."""
     ran = [x for x in rows(RingKernel, "ring_of_gpus_kernels", H100) if (x.n, x.direction) == (n, direction)]
     messages = [
         x for x in ran if x.lane == "messages"
     ]  # one that finds no free SM begins behind its call's first kernel
     kernels = [x for x in ran if x.lane != "messages"]
-    second = [x for lane in (messages, kernels) for x in lane[len(lane) // 3 : 2 * len(lane) // 3]]
-    return sorted(second, key=lambda x: x.begin)
+    found = [x for lane in (messages, kernels) for x in lane[call * len(lane) // 3 : (call + 1) * len(lane) // 3]]
+    return sorted(found, key=lambda x: x.begin)
 
 
 def ring_seconds(n: int, direction: str = "forward and backward") -> float:
@@ -97,11 +98,22 @@ def ring_simulated(n: int) -> float:
 
 
 def link_rates(n: int) -> list[float]:
-    """Bytes a second of the messages of ``ring_call(n)``: K and V forward and backward, then dK and dV in fp32."""
+    """Bytes a second of the messages of all recorded calls: K and V, and with gradients K and V again, then dK and dV in fp32."""
     sent = parallel.ring_bytes("zigzag", RING, 0, n, HEADS, D, causal=True, backward=True)
-    sizes = [sent[0].keys_values, sent[0].keys_values, sent[1].gradients]
-    seconds = [x.end - x.begin for x in ring_call(n) if x.lane == "messages"]
-    return [size / time for size, time in zip(sizes, seconds, strict=True)]
+    sizes = {PASSES[0]: [sent[0].keys_values], PASSES[1]: [*[sent[0].keys_values] * 2, sent[1].gradients]}
+    found = []
+    for direction, call in itertools.product(PASSES, range(3)):
+        messages = (x for x in ring_call(n, direction, call) if x.lane == "messages")
+        found += [size / (x.end - x.begin) for size, x in zip(sizes[direction], messages, strict=True)]
+    return found
+
+
+def late_message(n: int) -> tuple[float, float]:
+    """Seconds that the third call's first message began behind the first kernel, and that the next kernel began behind that one's end."""
+    call = ring_call(n, PASSES[1], 2)
+    message = next(x for x in call if x.lane == "messages")
+    first, second = [x for x in call if x.kernel == "specialised_kernel"]
+    return message.begin - first.begin, second.begin - first.end
 
 
 def ring_recorded() -> style.Picture:

@@ -25,7 +25,7 @@ from course_lib.recordings.training import HIDDEN
 RANKS, LIMIT = 2, 3000.0  # GPUs; seconds for all
 SHOWN = 16_384, 65_536  # tokens of the timelines
 LONG = 262_144  # tokens: the ring in its best order alone, no all-gather, as many heads of keys as of queries
-ROUNDS, LOOP = 5, 0.05  # turns of each call; seconds that a turn takes at least
+ROUNDS, LOOP = 5, 0.05  # turns of each call; seconds that a turn takes, about
 LONGEST = 3.0  # and that all turns of the slowest take, about
 WRONG = 0.02  # rms error as a share of the rms of what one GPU finds
 ONE, LINK = "one GPU", "send and receive"
@@ -62,7 +62,7 @@ class Way(NamedTuple):
 def ring_of_gpus() -> list[dict[str, Any]]:
     """bf16, 16k, 64k and 256k tokens of 2,048 numbers on two GPUs, one run: seconds of each way, forward and with gradients.
 
-    Each rank is a process, times are those of the slower one. The calls of a cell take turns in random order, at least LOOP seconds
+    Each rank is a process, times are those of the slower one. The calls of a cell take turns in random order, about LOOP seconds
     each, for a GPU's clock depends on what ran before; the messages of a step are timed alone, too, as 'send and receive'. What differs
     from one GPU's result is left out, with a printed line, as is a way that raises; RuntimeError if it is one of ours.
     """

@@ -60,13 +60,9 @@ def provenance(command: str) -> dict[str, Any]:
     }
     if torch.cuda.is_available():
         query = "driver_version,clocks.sm,clocks.mem,clocks.max.sm"
-        made["nvidia-smi"] = dict(
-            zip(
-                query.split(","),
-                _output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader").split(", "),
-                strict=False,
-            )
-        )
+        told = _output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader").splitlines()
+        gpus = [dict(zip(query.split(","), line.split(", "), strict=False)) for line in told]
+        made["nvidia-smi"] = gpus[0] if len(gpus) == 1 else gpus
     return made
 
 
