@@ -47,7 +47,7 @@ EXERCISE = Exercise(
     answers=("course_lib.exercises.harness.wrong_attention.getting_by",),
     hints=(
         "Start from torch.randn and a ragged number of keys, and run the check: it names the mistakes that get by. For each, ask which "
-        "row of scores it needs. Which of these rows would be fine with all scores below −1,000?",
+        "row of scores it needs.",
         "Every query has its own row of scores. If q is a multiple of the unit matrix, row i of the scores is column i of k but for a "
         "factor, so you can write each row down as you want it.",
         "Three rows are enough: in one the last key lies a little above the others, in one a little below, in one far below (more than "
