@@ -87,7 +87,7 @@ def refresh(path: Path, fresh: bool = False) -> bool:
         for cell in notebook.cells
         if cell.cell_type == "code" and is_measured(cell) and not fresh and _is_current(cell)
     }
-    NotebookClient(
+    client = NotebookClient(
         notebook,
         timeout=600,
         startup_timeout=300,  # a machine of one busy core has needed over a minute
@@ -95,7 +95,13 @@ def refresh(path: Path, fresh: bool = False) -> bool:
         resources={"metadata": {"path": str(path.parent)}},
         store_widget_state=False,
         coalesce_streams=True,
-    ).execute()
+    )
+    try:
+        client.execute()
+    except RuntimeError as error:  # a port was free when Jupyter looked, and another kernel's when this one bound it
+        if "before replying" not in str(error):
+            raise
+        client.execute()
     for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), start=1):
         cell.execution_count = number
         cell.metadata.pop("execution", None)
