@@ -149,8 +149,6 @@ def _recorded(axes: Sequence[Axes]) -> None:
         ax.set_yticks(range(3), ["attention", "messages", "sums, merge"])
         ax.tick_params(axis="y", length=0)
         ax.grid(False, axis="y")
-        title = (
-            f"{n:,} tokens, {n // 2:,} per GPU: all messages hide, and attention takes {ring_share(n):.0%} of the time"
-        )
+        title = f"{n:,} tokens, {n // 2:,} per GPU: here all messages hide, and attention takes {ring_share(n):.0%} of the time"
         ax.set_title(title, loc="left", fontsize=12.5, weight="bold")
     style.source_note(axes[-1], f"the second of three calls; {label('ring_of_gpus_kernels', H100)}")
