@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import itertools
 import re
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from course_lib.figures import (
     records,
     ring_claims,
     stack,
+    two_gpus,
     wrong_kernel,
 )
 from course_lib.model import cost, reference, registers
@@ -230,6 +232,16 @@ def test_a_ring_hides_its_messages_where_the_inequality_says_and_a_simulated_one
     assert "InfiniBand NDR, zigzag: 8 GPUs 100%, 64 GPUs 100%, 512 GPUs 36%" in figures.busy_gpus(
         axes, 2**20, 8, "forward"
     )
+
+
+@pytest.mark.parametrize("direction", two_gpus.PASSES)
+@pytest.mark.parametrize("n", [16_384, 65_536])
+def test_each_recorded_call_of_the_ring_has_its_own_kernels(n, direction) -> None:
+    """One of them begins with a kernel and not with its message, which waits."""
+    calls = [two_gpus.ring_call(n, direction, call) for call in range(3)]
+    assert len({tuple(sorted(x.kernel for x in call)) for call in calls}) == 1
+    for one, next_one in itertools.pairwise(calls):
+        assert max(x.end for x in one) <= min(x.begin for x in next_one)
 
 
 def test_what_sources_say_of_rings_is_judged_by_counts() -> None:

@@ -35,6 +35,23 @@ def test_the_merge_is_that_of_the_softmax_lecture() -> None:
 
 
 @pytest.mark.kernel
+@pytest.mark.parametrize("d", [24, 128])
+def test_a_merge_that_is_repeated_is_right_in_other_memory(d) -> None:
+    """On a GPU the second call of a kind is noted, and later ones repeat its launch; here into some rows of a larger tensor."""
+    for _ in range(4):
+        (a, b), (la, lb) = torch.randn(2, 2, 3, 70, d), torch.randn(2, 2, 3, 70)
+        states = [softmax.State(L.double(), torch.ones_like(L).double(), o.double()) for o, L in ((a, la), (b, lb))]
+        right = softmax.merge(*states)
+        o, L, part, part_L = (
+            x.to(DEVICE) for x in (a.clone(), la.clone(), b[:, :, 20:].clone(), lb[:, :, 20:].clone())
+        )
+        merge(o[:, :, 20:], L[:, :, 20:], part, part_L)
+        assert measure.max_error(o[:, :, 20:], softmax.output(right)[:, :, 20:]) < 1e-5
+        assert measure.max_error(L[:, :, 20:], softmax.log_sum_exp(right)[:, :, 20:]) < 1e-5
+        assert torch.equal(o[:, :, :20].cpu(), a[:, :, :20])
+
+
+@pytest.mark.kernel
 def test_what_it_cannot_write_or_differentiate_is_refused_and_left_as_it_is() -> None:
     o, part = torch.randn(2, 1, 3, 8, 16, device=DEVICE)
     L, part_L = torch.randn(2, 1, 3, 8, device=DEVICE)
