@@ -40,9 +40,8 @@ class RingKernel(NamedTuple):
 def ring_call(n: int, direction: str = "forward and backward", call: int = 1) -> list[RingKernel]:
     """One of the three recorded calls, the second unless given; each has as many kernels, and as many messages, as the others."""
     ran = [x for x in rows(RingKernel, "ring_of_gpus_kernels", H100) if (x.n, x.direction) == (n, direction)]
-    messages = [
-        x for x in ran if x.lane == "messages"
-    ]  # one that finds no free SM begins behind its call's first kernel
+    # By lanes, since a message that finds no free SM begins behind its call's first kernel.
+    messages = [x for x in ran if x.lane == "messages"]
     kernels = [x for x in ran if x.lane != "messages"]
     found = [x for lane in (messages, kernels) for x in lane[call * len(lane) // 3 : (call + 1) * len(lane) // 3]]
     return sorted(found, key=lambda x: x.begin)
