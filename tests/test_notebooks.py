@@ -172,6 +172,25 @@ def test_a_progress_bar_is_nothing_that_a_strict_comparison_sees() -> None:
     assert (bar.data, text.text) == ({}, "done\n")  # and of what is saved nothing is shown
 
 
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_kernel_that_died_before_its_first_answer_is_started_again_once(tmp_path, monkeypatch, deaths) -> None:
+    path, starts = tmp_path / "sample.ipynb", []
+
+    def execute(client) -> None:
+        starts.append(client)
+        if len(starts) <= deaths:
+            raise RuntimeError("Kernel died before replying to kernel_info")
+
+    monkeypatch.setattr(NotebookClient, "execute", execute)
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")]), path)
+    if deaths == 1:
+        assert notebooks.refresh(path)
+    else:
+        with pytest.raises(RuntimeError, match="Kernel died"):
+            notebooks.refresh(path)
+    assert len(starts) == 2
+
+
 def test_a_second_refresh_changes_nothing_and_live_widgets_become_pictures(tmp_path) -> None:
     notebook = nbformat.v4.new_notebook(metadata={"course": {"title": "sample", "minutes": 1}})
     for name, code in SAMPLE.items():

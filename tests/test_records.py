@@ -128,6 +128,12 @@ def test_two_ranks_record_each_way_and_what_is_sent(monkeypatch, backend, causal
         assert all(row["seconds"] > 0 for row in found.values())
 
 
+def test_an_error_of_two_gpus_is_a_share_and_nothing_that_is_no_number_passes() -> None:
+    right = torch.tensor([3.0, 4.0], dtype=torch.bfloat16)
+    assert many_gpus._share(right + torch.tensor([0.5, 0.0]), right) == pytest.approx(0.1)
+    assert many_gpus._share(torch.tensor([float("nan"), 4.0]), right) == float("inf")
+
+
 @pytest.mark.kernel
 def test_the_recording_of_decoding_runs_in_small() -> None:
     rows = data.check_rows(decoding.decoding_speed(small=True))
