@@ -28,6 +28,7 @@ export IPYTHONDIR := $(KEPT)/ipython
 export MPLCONFIGDIR := $(KEPT)/matplotlib
 endif
 LECTURES = $(wildcard notebooks/[0-9][0-9]_*.ipynb)
+TESTS ?= tests $(LECTURES)
 # Four workers for two cores: one computes where another waits for a browser, a server or a time limit. Each on one thread: threads that
 # wait for one another on a busy machine made some cells twenty times slower. Compiled modules are kept, whatever the shell says: over a
 # hundred processes import them.
@@ -86,13 +87,13 @@ present: $(READY)  ## a lecture as live slides in JupyterLab, with your notes: m
 	@$(PYTHON) -m course_lib.publish.present "$(L)" $(LAB_FLAGS)
 
 .PHONY: test
-test: $(READY)  ## run the tests: the library, and each lecture cell by cell
+test: $(READY)  ## run the tests: the library, and each lecture cell by cell; TESTS=… some of them
 	@test -d tests || { echo "a student's copy has no tests; make lab opens the lectures"; exit 1; }
-	@$(TEST) $(NBVAL) tests $(LECTURES)
+	@$(TEST) $(NBVAL) $(TESTS)
 
 .PHONY: test-all
 test-all: $(READY)  ## run those, too, that are left to a weekly run: every lecture live, every control's extremes
-	@$(TEST) $(NBVAL) -m "" tests $(LECTURES)
+	@$(TEST) $(NBVAL) -m "" $(TESTS)
 
 .PHONY: test-gpu
 test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)

@@ -2,7 +2,9 @@
 
 import ctypes
 import math
+import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -22,6 +24,10 @@ from course_lib.model import reference
 from course_lib.publish import notebooks
 
 RUNGS = ladder.rungs()
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, ("c++", "g++", "clang++"))) and "COURSE_REQUIRE_COMPILER" not in os.environ,
+    reason="no C++ compiler here: install Debian's package `g++`",
+)
 EXACT = [name for name, rung in RUNGS.items() if rung.precision == "float64"]
 KERNELS = [name for name, rung in RUNGS.items() if rung.precision != "float64"]
 SHAPES = st.tuples(st.integers(1, 9), st.integers(1, 12), st.integers(1, 17), st.integers(0, 2**31))
@@ -37,6 +43,7 @@ def lite(q, k, v, block=64):
     return sum(reference.attention(q, k[i : i + block], v[i : i + block]) for i in range(0, len(k), block))
 
 
+@needs_compiler
 @pytest.mark.kernel
 @settings(max_examples=25)
 @given(shape=SHAPES, size=st.sampled_from([1.0, 30.0]))
@@ -70,6 +77,7 @@ def test_gradients_are_torchs(shape) -> None:
         torch.testing.assert_close(torch.as_tensor(mine, dtype=torch.float64), other, atol=1e-9, rtol=1e-9)
 
 
+@needs_compiler
 @settings(max_examples=20)
 @given(shape=SHAPES)
 def test_python_and_cpp_make_as_many_nodes_as_the_formula_says(shape) -> None:
@@ -93,6 +101,7 @@ def test_a_value_used_twice_gets_both_gradients_and_depth_does_not_matter() -> N
     assert start.grad == 5001
 
 
+@needs_compiler
 def test_timings() -> None:
     rows = ladder.timings([4, 128], seconds_each=0.001)
     assert {r["rung"] for r in rows if r["n"] == 4} == set(RUNGS)
@@ -113,6 +122,7 @@ def test_what_only_the_first_two_calls_cost_is_not_timed(monkeypatch) -> None:
     assert row["seconds"] < 0.1
 
 
+@needs_compiler
 def test_memory_of_the_rungs() -> None:
     n, d = 32, 16
     found = {name: ladder.peak_bytes(rung, n, d) for name, rung in RUNGS.items()}
@@ -147,6 +157,7 @@ def test_bad_input() -> None:
         cpp.library("-O9")
 
 
+@needs_compiler
 @pytest.mark.parametrize("function", ["attention_nodes", "try_attention_flat"])
 def test_where_memory_runs_out_the_process_lives_on(function, monkeypatch) -> None:
     n, d = (2**26, 1) if function == "try_attention_flat" else (1024, 16)
@@ -171,6 +182,7 @@ print(function(*[some] * 4, *sizes))
         calls[function]()
 
 
+@needs_compiler
 def test_what_would_take_all_memory_or_minutes_is_refused_before_any_work(monkeypatch) -> None:
     monkeypatch.setattr(cpp, "library", lambda *_: pytest.fail("work was begun"))
     x = torch.zeros(1024, 16, dtype=torch.float64)
@@ -257,6 +269,7 @@ def test_the_lecture_runs_without_a_compiler(fresh, monkeypatch, capsys) -> None
     assert "no C++ rung on this machine: no C++ compiler" in capsys.readouterr().out
 
 
+@needs_compiler
 def test_a_compile_error_shows_the_command_and_the_message(fresh) -> None:
     broken = fresh / "broken.cpp"
     broken.write_text("int x = ;")
@@ -264,6 +277,7 @@ def test_a_compile_error_shows_the_command_and_the_message(fresh) -> None:
         cpp.library("-O2", broken)
 
 
+@needs_compiler
 def test_a_cache_that_cannot_be_written_is_a_warning(fresh, monkeypatch) -> None:
     (fresh / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(fresh / "file"))  # a folder below a file: unwritable for root, too
@@ -272,6 +286,7 @@ def test_a_cache_that_cannot_be_written_is_a_warning(fresh, monkeypatch) -> None
     assert isinstance(loaded, ctypes.CDLL)
 
 
+@needs_compiler
 def test_a_library_that_was_cut_short_is_made_anew(fresh) -> None:
     cpp.library("-O2")
     (kept,) = (fresh / "cache" / "flash-attention-course").iterdir()
@@ -282,6 +297,7 @@ def test_a_library_that_was_cut_short_is_made_anew(fresh) -> None:
     assert isinstance(cpp.library("-O2"), ctypes.CDLL)  # to load half of it ends the process
 
 
+@needs_compiler
 def test_the_second_process_finds_the_library_in_the_cache(fresh, monkeypatch) -> None:
     cpp.library("-O2")
     assert len(list((fresh / "cache" / "flash-attention-course").iterdir())) == 1  # no leftovers
