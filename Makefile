@@ -142,9 +142,8 @@ notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 
 	@$(PYTHON) -m course_lib.publish.notebooks $(if $(FRESH),--fresh)
 
 .PHONY: picture
-picture: $(READY)  ## redraw the map of the course and the moving tiles (README), and the map of the modules and their imports (CONTRIBUTING)
+picture: $(READY)  ## redraw the map of the course and the moving tiles of the README
 	@$(PYTHON) -m course_lib.publish.course_map
-	@$(PYTHON) -m course_lib.publish.module_map
 	@$(PYTHON) -m course_lib.publish.moving_picture
 
 HUB := $(dir $(READY)).hub-ready

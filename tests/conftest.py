@@ -3,10 +3,7 @@
 import gc
 import importlib.util
 import itertools
-import json
 import os
-import shutil
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,25 +24,6 @@ if importlib.util.find_spec("nbformat"):  # a GPU server with torch and triton a
     from browsing import browser, close_browser, lab, open_file, show  # noqa: F401 - the fixtures of the browser tests
 
     from course_lib.exercises.processes import large_pages
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Let Jupyter fork its kernels, for all workers; each week (`make test-all`) they are started as for readers."""
-    if not importlib.util.find_spec("nbval") or not hasattr(os, "fork") or "not weekly" not in config.option.markexpr:
-        return
-    import ipykernel.kernelspec
-    import warm_kernel
-
-    if not hasattr(config, "workerinput"):
-        folder = warm_kernel.spec(Path(tempfile.mkdtemp(prefix="course-kernels-")))
-        before = os.environ.get("JUPYTER_PATH", "")
-        os.environ |= {
-            warm_kernel.OWNER: str(os.getpid()),
-            "JUPYTER_PATH": f"{folder}{os.pathsep}{before}".rstrip(os.pathsep),
-        }
-        config.add_cleanup(lambda: shutil.rmtree(folder))
-    own = json.loads(Path(os.environ["JUPYTER_PATH"].split(os.pathsep)[0], "kernels/python3/kernel.json").read_text())
-    ipykernel.kernelspec.get_kernel_dict = lambda *_, **__: own  # nbval asks this
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
-"""What holds the project together: one list of versions, a lock inside it, help for each target, nothing private."""
+"""What holds the project together: one list of versions, a lock inside it, nothing private."""
 
-import importlib
 import itertools
 import lzma
 import re
@@ -8,13 +7,12 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 from importlinter.cli import lint_imports
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from course_lib.publish import module_map, notebooks
+from course_lib.publish import notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -62,18 +60,6 @@ def test_environment_yml_holds_python_and_pip_only() -> None:
     assert Requirement("python" + PROJECT["requires-python"]).specifier.contains(python.removeprefix("python=") + ".0")
 
 
-def test_every_make_target_is_in_the_help() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    phony = set(re.findall(r"^\.PHONY: (\S+)", makefile, flags=re.M))
-    shown = subprocess.run(
-        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    assert phony == set(re.findall(r"^  make (\S+)  +\S", shown, flags=re.M))
-    assert {
-        "lab", "test", "test-all", "setup", "lint", "notebooks", "test-gpu", "test-latest", "clean", "help",
-    } <= phony  # fmt: skip
-
-
 def test_no_file_holds_a_machine_path_or_a_large_binary() -> None:
     private = re.compile(
         "|".join([re.escape(str(ROOT)), re.escape(str(Path.home())) + "/", r"/home/\w+/", r"/tmp/ipykernel_\d"])
@@ -99,19 +85,8 @@ def test_the_readme_names_each_lecture_and_the_map_shows_it() -> None:
     assert shown == [str(notebooks.about(path)["study"]) for path in notebooks.lectures()], "run `make picture`"
 
 
-def test_imports_run_downwards_only_and_the_picture_shows_each_room(monkeypatch) -> None:
+def test_imports_run_downwards_only(monkeypatch) -> None:
     monkeypatch.chdir(ROOT)
     assert lint_imports(no_cache=True, no_logo=True) == 0, (
         "an import runs upwards, or a new room has no floor in pyproject.toml"
     )
-    rooms = [name for names in module_map.floors() for name in names]
-    assert len(rooms) <= 20
-    picture = module_map.PATH.read_text(encoding="utf-8")
-    assert all(f">{name}<" in picture for name in rooms), "run `make picture`"
-
-
-def test_a_name_that_has_moved_is_told() -> None:
-    with pytest.raises(ModuleNotFoundError, match=r"course_lib\.instruments\.measure"):
-        importlib.import_module("course_lib.measure")
-    with pytest.raises(ModuleNotFoundError, match=r"course_lib\.model\.cost"):
-        exec("from course_lib import cost")
