@@ -117,7 +117,7 @@ record: $(READY)  ## re-run all recorded measurements on this GPU
 	@$(PYTHON) -m course_lib.recordings
 
 .PHONY: bench
-bench: $(READY)  ## attention() beside cuDNN, FlashAttention-2 and -4 and FlexAttention on a GPU: tables, record, README
+bench: $(READY)  ## attention() beside cuDNN, FlashAttention-2 and -4 and FlexAttention on a GPU: tables, record, docs/speed.md
 	@$(PYTHON) -m course_lib.recordings.bench
 
 .PHONY: peers

@@ -32,7 +32,7 @@ TOO_EARLY = (
 NO_TRITON = (
     "this needs Triton, which is not installed here: it has wheels for Linux only (this is {system}).\n"
     "Pages without kernels work as they are. To run the kernels, use Linux: WSL2 on Windows, a container on macOS\n"
-    "(README, 'macOS and Windows'), or any Linux machine; a GPU is not needed."
+    "(docs/installing.md), or any Linux machine; a GPU is not needed."
 )
 
 

@@ -1,4 +1,4 @@
-"""``make bench`` and ``make bench-host``: the README's table is the record's, and machines that cannot be measured are told so."""
+"""``make bench`` and ``make bench-host``: the table of the page on speed is the record's, and machines that cannot be measured are told so."""
 
 import itertools
 import sys
@@ -54,8 +54,8 @@ def test_the_tables_of_a_run() -> None:
     assert found.rows[1][-1] == "1.83 (0.67)"
 
 
-def test_the_readme_s_table_of_two_runs() -> None:
-    text = bench.readme_table([run(), run(("attention()", "cuDNN"), "NVIDIA H100 80GB HBM3")])
+def test_the_page_s_table_of_two_runs() -> None:
+    text = bench.page_table([run(), run(("attention()", "cuDNN"), "NVIDIA H100 80GB HBM3")])
     lines = text.splitlines()
     assert "| | | cuDNN | FlashAttention-2 | FlashAttention-4 | FlexAttention |" in lines
     assert "| H200 forward | replayed CUDA graphs | 1.83 (0.67) | 2.74 (1.00) | 1.14 (0.42) |  |" in lines
@@ -148,24 +148,24 @@ def test_without_a_gpu(monkeypatch, capsys) -> None:
     assert "make bench needs a CUDA GPU that multiplies in bf16" in capsys.readouterr().err
 
 
-def test_the_readme_shows_the_records() -> None:
-    assert bench.BLOCK.search(bench.README.read_text(encoding="utf-8")).group() == bench.block()
+def test_the_page_shows_the_records() -> None:
+    assert bench.BLOCK.search(bench.PAGE.read_text(encoding="utf-8")).group() == bench.block()
 
 
-def test_the_readme_keeps_what_stands_around_the_table(monkeypatch, tmp_path) -> None:
-    (tmp_path / "README.md").write_text("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n")
-    monkeypatch.setattr(bench, "README", tmp_path / "README.md")
+def test_the_page_keeps_what_stands_around_the_table(monkeypatch, tmp_path) -> None:
+    (tmp_path / "speed.md").write_text("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n")
+    monkeypatch.setattr(bench, "PAGE", tmp_path / "speed.md")
     monkeypatch.setattr(bench, "shown", lambda: [run()])
-    bench.write_readme()
-    text = (tmp_path / "README.md").read_text()
-    assert text == f"before\n<!-- bench -->\n{bench.readme_table([run()])}<!-- /bench -->\nafter\n"
+    bench.write_page()
+    text = (tmp_path / "speed.md").read_text()
+    assert text == f"before\n<!-- bench -->\n{bench.page_table([run()])}<!-- /bench -->\nafter\n"
 
 
-def test_a_readme_without_a_place_for_the_table(monkeypatch, tmp_path) -> None:
-    (tmp_path / "README.md").write_text("nothing here")
-    monkeypatch.setattr(bench, "README", tmp_path / "README.md")
+def test_a_page_without_a_place_for_the_table(monkeypatch, tmp_path) -> None:
+    (tmp_path / "speed.md").write_text("nothing here")
+    monkeypatch.setattr(bench, "PAGE", tmp_path / "speed.md")
     with pytest.raises(ValueError, match="no lines <!-- bench -->"):
-        bench.write_readme()
+        bench.write_page()
 
 
 @pytest.mark.kernel

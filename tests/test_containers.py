@@ -65,7 +65,7 @@ def test_what_no_image_needs_is_left_out() -> None:
 def test_a_students_work_outlives_the_container() -> None:
     workdir = re.search(r"^WORKDIR (.*)$", DOCKERFILE, re.MULTILINE)[1]  # type: ignore[index]
     assert re.search(rf"install --directory --owner=student .*{workdir}/work\b", DOCKERFILE)  # or a volume is root's
-    for text in (DOCKERFILE, (ROOT / "README.md").read_text()):
+    for text in (DOCKERFILE, (ROOT / "docs/installing.md").read_text()):
         assert f"-v flash-attention-work:{workdir}/work" in text
 
 

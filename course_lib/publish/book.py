@@ -90,6 +90,9 @@ def lecture(path: Path) -> nbformat.NotebookNode:
     return notebook
 
 
+GUIDES = "installing", "speed", "citing", "teaching"
+
+
 def front(path: Path) -> dict[str, Any]:
     """What the front page says of a lecture: its metadata, and from its first cell the question and what it lets one do."""
     first = nbformat.read(path, as_version=4).cells[0].source
@@ -102,7 +105,7 @@ def prepare(folder: Path) -> None:
     """Write what Sphinx reads: the pages of docs/book with their Jinja filled in, the guides, the lectures."""
     for name in ("docs", "deploy", "reference"):
         (folder / name).mkdir(parents=True)
-    for name in ("docs/teaching.md", "deploy/README.md", "CITATION.cff"):
+    for name in (*(f"docs/{page}.md" for page in GUIDES), "deploy/README.md", "CITATION.cff"):
         shutil.copy(ROOT / name, folder / name)
     pages = jinja2.Environment(loader=jinja2.FileSystemLoader(PAGES), undefined=jinja2.StrictUndefined)
     pages.globals.update(data=data, ledger=ledger, notebooks=notebooks, parts=course_map.parts(), pictures=pictures)

@@ -1,8 +1,8 @@
-"""``make bench``: attention() beside its peers on this GPU, as tables, as a record, and in the README.
+"""``make bench``: attention() beside its peers on this GPU, as tables, as a record, and on the book's page on speed.
 
-python -m course_lib.recordings.bench               # measure, print, record, and write the README's table
+python -m course_lib.recordings.bench               # measure, print, record, and write the page's table
 python -m course_lib.recordings.bench --out FOLDER  # measure, print, and record to FOLDER/<device>/ alone
-python -m course_lib.recordings.bench --readme      # only the README's table, from the records
+python -m course_lib.recordings.bench --page        # only the page's table, from the records
 """
 
 import argparse
@@ -18,8 +18,8 @@ from course_lib.recordings import beside_peers, records
 from course_lib.recordings.beside_peers import HOW, KINDS, OURS, Timed, geometric_mean, ratios
 
 RECORD, LADDER = "attention_beside_peers", "forward_ladder"
-SHOWN = ("nvidia-h200", "nvidia-h100")  # in the README, where they are recorded
-README = DATA.parent / "README.md"
+SHOWN = ("nvidia-h200", "nvidia-h100")  # on the page, where they are recorded
+PAGE = DATA.parent / "docs" / "speed.md"
 BLOCK = re.compile(r"(?<=<!-- bench -->\n).*?(?=<!-- /bench -->)", re.S)
 NAMES = {"cuDNN": "cuDNN", "FA2": "FlashAttention-2", "FA4": "FlashAttention-4", "FlexAttention": "FlexAttention"}
 OLDER = {"f6bb238": ", whose forward kernel copied with four warps instead of one"}  # commits before a kernel changed
@@ -35,8 +35,8 @@ def timed(record: data.Measured) -> list[Timed]:
     return [Timed(**row) for row in record.rows]
 
 
-def readme_table(runs: Sequence[data.Measured]) -> str:
-    """The README's table in Markdown: what the cells of each run come to, and how the runs were made."""
+def page_table(runs: Sequence[data.Measured]) -> str:
+    """The page's table in Markdown: what the cells of each run come to, and how the runs were made."""
     note = (
         f"How many times as fast as others `{OURS}` is: the geometric mean over twelve cells, and in parentheses the cell where it\n"
         "stands worst. The cells are bf16, sequences of 1,024, 4,096 and 16,384 tokens, 16,384 in all, 32 heads of 64 or 16 of 128,\n"
@@ -88,19 +88,19 @@ def _short() -> str:
 
 
 def block() -> str:
-    """The README's table and what is said of it, from the records that there are."""
-    return readme_table(shown())
+    """The page's table and what is said of it, from the records that there are."""
+    return page_table(shown())
 
 
-def write_readme() -> None:
-    text = README.read_text(encoding="utf-8")
+def write_page() -> None:
+    text = PAGE.read_text(encoding="utf-8")
     if not BLOCK.search(text):
-        raise ValueError("README.md has no lines <!-- bench --> and <!-- /bench --> for the table to stand between")
-    write_atomically(README, BLOCK.sub(lambda _: block(), text))
+        raise ValueError("docs/speed.md has no lines <!-- bench --> and <!-- /bench --> for the table to stand between")
+    write_atomically(PAGE, BLOCK.sub(lambda _: block(), text))
 
 
 def shown() -> list[data.Measured]:
-    """The records that the README shows."""
+    """The records that the page shows."""
     folders = [device for device in SHOWN if (DATA / "measured" / device / f"{RECORD}.json").is_file()]
     return [data.measured(device, RECORD) for device in folders]
 
@@ -109,10 +109,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m course_lib.recordings.bench", description="attention() beside its peers."
     )
-    parser.add_argument("--out", type=Path, help="write the record to this folder, and leave the README alone")
-    parser.add_argument("--readme", action="store_true", help="only write the README's table from the records")
+    parser.add_argument("--out", type=Path, help="write the record to this folder, and leave the page alone")
+    parser.add_argument("--page", action="store_true", help="only write the page's table from the records")
     asked = parser.parse_args()
-    if not asked.readme:
+    if not asked.page:
         if runtime.mode() != "GPU" or runtime.architecture() < 80:
             print(
                 "make bench needs a CUDA GPU that multiplies in bf16 (compute capability 8.0 or more); "
@@ -125,7 +125,7 @@ def main() -> int:
             print(beside_peers.table([Timed(**row) for row in rows], *kind), end="\n\n")
         print(records.record(RECORD, rows, "make bench", asked.out))
     if asked.out is None:
-        write_readme()
+        write_page()
     return 0
 
 
