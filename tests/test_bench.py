@@ -1,4 +1,4 @@
-"""``make bench`` and ``make bench-host``: the table of the page on speed is the record's, and machines that cannot be measured are told so."""
+"""``make bench`` and ``make bench-host``: the page on speed has the record's table; without a GPU both say so."""
 
 import itertools
 import sys
