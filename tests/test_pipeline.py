@@ -23,6 +23,20 @@ def test_one_warpgroup_without_overlap_takes_the_sum_of_its_parts() -> None:
         assert pipeline.idle_fraction(ahead) == pytest.approx(1 - 5 * (qk + pv) / ahead[-1].end)
 
 
+def test_before_there_was_a_producer() -> None:
+    """Each program alone waits for its copy; others fill its pauses. Copies issued ahead hide as well as a producer's."""
+    for buffers in (1, 3):
+        alone = pipeline.simulate(5, 1, buffers, 3.0, 1.0, 2.0, 1.0, "many warps")
+        assert alone[-1].end == pytest.approx(5 * (3 + 4))
+    idle = [pipeline.idle_fraction(pipeline.simulate(6, c, 3, 2, 1, 1, 1, "many warps")) for c in (1, 2, 3)]
+    assert idle[0] > idle[1] > idle[2]
+    for load in (1.0, 9.0):
+        staged, produced = (pipeline.simulate(6, 2, 2, load, 1, 2, 1, mode) for mode in ("multistage", "none"))
+        assert staged == produced
+        meet = [s for s in staged if s.kind == "QK"]  # before each block
+        assert all(a.start == b.start for a, b in zip(meet[::2], meet[1::2], strict=True))
+
+
 def ping_pong(blocks: int) -> list[tuple[int, str, int]]:
     """P V of a block and Q Kᵀ of the next, then the other consumer."""
     order = [(c, kind, j) for j in range(blocks + 1) for c in (1, 2) for kind, j in (("PV", j - 1), ("QK", j))]
@@ -63,14 +77,19 @@ TIME = st.sampled_from([0.5, 1.0, 2.0, 3.5])
 def test_a_timeline_keeps_to_what_hardware_allows(blocks, consumers, buffers, load, qk, soft, pv, mode) -> None:
     spans = pipeline.simulate(blocks, consumers, buffers, load, qk, soft, pv, mode)
     at = {(s.warpgroup, s.kind, s.block): s for s in spans}
-    assert len(at) == blocks * (1 + 3 * consumers)
+    alone = mode == "many warps"
+    ring = 1 if alone else buffers
+    assert len(at) == blocks * ((consumers if alone else 1) + 3 * consumers)
+    copies = sorted((s.start, s.end) for s in spans if s.kind == "load")
+    assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(copies))
     for warpgroup, block in itertools.product(range(1, consumers + 1), range(blocks)):
         scores, weights, matmul = (at[warpgroup, kind, block] for kind in ("QK", "softmax", "PV"))
-        assert at[0, "load", block].end <= scores.start + 1e-9
+        owner = warpgroup if alone else 0
+        assert at[owner, "load", block].end <= scores.start + 1e-9
         assert scores.end <= weights.start + 1e-9
         assert weights.end <= matmul.start + 1e-9
-        if block + buffers < blocks:
-            assert matmul.end <= at[0, "load", block + buffers].start + 1e-9
+        if block + ring < blocks:
+            assert matmul.end <= at[owner, "load", block + ring].start + 1e-9
     tensor = sorted((s.start, s.end) for s in spans if s.kind in ("QK", "PV"))
     assert tensor[-1][1] - tensor[0][0] >= consumers * blocks * (qk + pv) - 1e-6 or consumers == 1 or blocks == 1
     for warpgroup in range(1, consumers + 1):  # one accumulator: a warpgroup's P V never overlap
@@ -102,7 +121,7 @@ def test_the_still_picture_halves_a_lane_only_where_two_pieces_run_at_once(mode)
     spans, ax = pipeline.simulate(6, 2, 3, 2, 1, 1, 1, mode), Figure().subplots()
     plots.timeline(ax, spans, pipeline.idle_fraction(spans))
     names = [tick.get_text() for tick in ax.get_yticklabels()]
-    assert names == ["producer", "consumer 1", "consumer 2", "tensor cores"]
+    assert names == ["copies", "consumer 1", "consumer 2", "tensor cores"]
     boxes = [box for bars in ax.containers for box in bars]
     work = [box for box in boxes if box.get_y() < 2.5]
     assert {round(box.get_height(), 6) for box in work} == ({0.4, 0.8} if mode == "two-stage overlap" else {0.8})
@@ -177,7 +196,7 @@ def test_bad_input() -> None:
             pipeline.loads([1.0, length], 2, True)
     for arguments, error, message in (
         ({"buffers": 0}, ValueError, "buffers is 0; pass a whole number of at least 1"),
-        ({"mode": "fast"}, ValueError, "mode is 'fast'; choose one of 'none', 'ping-pong'"),
+        ({"mode": "fast"}, ValueError, "mode is 'fast'; choose one of 'many warps', 'multistage'"),
         ({"load": 0}, ValueError, "load is 0; pass a finite number above 0"),
         ({"mode": "two-stage overlap", "buffers": 1}, ValueError, "buffers is 1; pass at least 2"),
         ({"speed": 2}, TypeError, "no argument named 'speed'"),

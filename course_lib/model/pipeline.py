@@ -2,9 +2,9 @@
 
 One producer loads blocks of K and V into a ring of ``buffers``. Consumer warpgroups take each block in turn:
 Q Kᵀ and P V on the SM's tensor cores, softmax on its CUDA cores. Durations are in any one unit. What it leaves out:
-limits on the CUDA cores, on memory bandwidth between SMs, and everything inside a matmul.
+limits on the CUDA cores, on memory bandwidth between SMs, what issuing a copy takes, and everything inside a matmul.
 K and V of a block share a buffer. Source: FlashAttention-3 (arXiv 2407.08608), sections 3.1 and 3.2, after whose
-figures 1 and 2 the modes are named; its kernel uses ping-pong and overlap together.
+figures 1 and 2 the last two modes are named (its kernel uses them together); the first two are how it was done before.
 """
 
 import heapq
@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from course_lib import checks
 
-MODES = ("none", "ping-pong", "two-stage overlap")
+MODES = ("many warps", "multistage", "none", "ping-pong", "two-stage overlap")
 TENSOR = ("QK", "PV")  # the work that is done on the tensor cores
 MOST_WORK = 1_000  # pieces of work in a timeline
 MOST_WORKERS = 2**20
 
 
 class Span(NamedTuple):
-    """One piece of work: warpgroup 0 is the producer, warpgroups 1 … are consumers; kind is 'load', 'QK', 'softmax' or 'PV'."""
+    """One piece of work: warpgroup 0 stands for copies on their way, warpgroups 1 … compute; kind is 'load', 'QK', 'softmax' or 'PV'."""
 
     warpgroup: int
     kind: str
@@ -54,26 +54,28 @@ def simulate(
 ) -> list[Span]:
     """The timeline of ``blocks`` blocks of keys, as spans in order of their start.
 
-    'none': warpgroups share the tensor cores, each waits for its own matmul, softmax, matmul. 'ping-pong': the tensor
-    cores serve one warpgroup at a time; a turn is P V of a block and Q Kᵀ of the next, then the next warpgroup has its
-    turn. 'two-stage overlap': within a warpgroup the next Q Kᵀ
-    goes before the last P V, and its softmax runs beside that P V. Both have two blocks in use, so buffers is at least 2
-    there. Raises ValueError for an unknown mode, a number below its least, or more than MOST_WORK pieces of work.
+    'none': warpgroups share the tensor cores, each waits for its own matmul, softmax, matmul. 'many warps': no producer and
+    no ring; each is a program of its own, which fetches a block for itself, waits, and computes. 'multistage': no producer;
+    the warpgroups issue the copies for the ring and wait for each other before each block, where 'none' has them in step
+    anyway: the same timeline. 'ping-pong': the tensor cores serve one warpgroup at a time; a turn is P V of a block and
+    Q Kᵀ of the next. 'two-stage overlap': within a warpgroup the next Q Kᵀ goes before the last P V, and its softmax runs
+    beside that P V. These two have two blocks in use, so buffers is at least 2 there. Raises ValueError for an unknown
+    mode, a number below its least, or more than MOST_WORK pieces of work.
     """
     for name, count in (("blocks", blocks), ("consumers", consumers), ("buffers", buffers)):
         checks.positive_int(name, count)
     for name, time in (("load", load), ("qk", qk), ("softmax", softmax), ("pv", pv)):
         checks.number(name, time, above=0)
-    if (pieces := blocks * (1 + 3 * consumers)) > MOST_WORK:
+    checks.one_of("mode", mode, MODES)
+    if (pieces := blocks * (3 * consumers + (consumers if mode == "many warps" else 1))) > MOST_WORK:
         raise ValueError(
-            f"blocks is {blocks} and consumers is {consumers}, which makes blocks · (1 + 3 · consumers) = {pieces:,} pieces of work; "
+            f"blocks is {blocks} and consumers is {consumers}, which makes {pieces:,} pieces of work; "
             f"pass fewer, for at most {MOST_WORK:,}"
         )
     if not math.isfinite(blocks * (load + consumers * (qk + softmax + pv))):
         raise ValueError(
             f"load, qk, softmax and pv are up to {max(load, qk, softmax, pv)}; pass durations whose sum is finite"
         )
-    checks.one_of("mode", mode, MODES)
     if buffers < 2 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
         raise ValueError(f"buffers is 1; pass at least 2: with {mode} two blocks are in use at a time")
     tasks = _tasks(blocks, consumers, buffers, load, qk, softmax, pv, mode)
@@ -121,18 +123,22 @@ def _tasks(
 ) -> list[_Task]:
     """All work with what it waits for. A buffer is free again when every consumer has used its block."""
     tasks: list[_Task] = []
-    loads: list[_Task] = []
+    loads: list[_Task] = []  # one after the other, whoever asks
     matmuls: dict[tuple[int, int], _Task] = {}
+    everyone = range(1, consumers + 1)
+    if alone := mode == "many warps":
+        buffers = 1
     for block in range(blocks):
-        needs = loads[-1:] + [
-            matmuls[warpgroup, block - buffers] for warpgroup in range(1, consumers + 1) if block >= buffers
-        ]
-        loads.append(_Task(0, "load", block, load, needs))
-        tasks.append(loads[-1])
-        for warpgroup in range(1, consumers + 1):
+        for owner in everyone if alone else [0]:
+            users = [owner] if alone else everyone
+            needs = loads[-1:] + [matmuls[user, block - buffers] for user in users if block >= buffers]
+            loads.append(_Task(owner, "load", block, load, needs))
+        for warpgroup in everyone:
             matmuls[warpgroup, block] = _Task(warpgroup, "PV", block, pv, [])
-    for warpgroup in range(1, consumers + 1):
-        scores = [_Task(warpgroup, "QK", block, qk, [loads[block]]) for block in range(blocks)]
+    tasks += loads
+    for warpgroup in everyone:
+        mine = loads[warpgroup - 1 :: consumers] if alone else loads
+        scores = [_Task(warpgroup, "QK", block, qk, [mine[block]]) for block in range(blocks)]
         weights = [_Task(warpgroup, "softmax", block, softmax, [scores[block]]) for block in range(blocks)]
         for block in range(blocks):
             matmuls[warpgroup, block].needs += [weights[block]]

@@ -63,7 +63,7 @@ def lines(
 
 
 def timeline(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
-    """A simulated pipeline: a row for the producer, for each consumer and for the tensor cores, a bar for each piece of work.
+    """A simulated pipeline: a row for copies on their way, for each consumer and for the tensor cores, a bar for each piece of work.
 
     Two pieces of one consumer that run at once have half a row each; on the tensor cores each consumer has its part.
     """
@@ -82,7 +82,7 @@ def timeline(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
             ax.barh(top, span.end - span.start, left=span.start, height=height, align="edge", color=WORK[span.kind],
                     edgecolor="white", label=None if span.kind in seen else span.kind)  # fmt: skip
             seen.add(span.kind)
-    ax.set_yticks(range(consumers + 2), ["producer", *(f"consumer {i + 1}" for i in range(consumers)), "tensor cores"])
+    ax.set_yticks(range(consumers + 2), ["copies", *(f"consumer {i + 1}" for i in range(consumers)), "tensor cores"])
     ax.invert_yaxis()
     ax.set(xlabel="time (units)", title=f"tensor cores idle: {idle:.0%}")
     ax.grid(False, axis="y")

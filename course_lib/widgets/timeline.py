@@ -1,4 +1,4 @@
-"""The pipeline timeline: a producer and consumer warpgroups over time, with sliders for each duration."""
+"""The pipeline timeline: copies and consumer warpgroups over time, with sliders for each duration."""
 
 from typing import Any
 
@@ -27,5 +27,7 @@ class PipelineTimeline(Clickable):
         still, _ = style.render(plots.timeline, spans, pipeline.idle_fraction(spans), size=(10.5, 3.6))
         data = {"start": values, "modes": list(pipeline.MODES), "colors": style.WORK}
         super().__init__(
-            data, still, f"a producer and {values['consumers']} consumers over time; overlap: {values['mode']}"
+            data,
+            still,
+            f"copies, {values['consumers']} consumers and the tensor cores over time; overlap: {values['mode']}",
         )

@@ -1,4 +1,4 @@
-// The pipeline timeline: producer and consumer warpgroups over time. simulate() is pipeline.py's, in the page;
+// The pipeline timeline: copies and consumer warpgroups over time. simulate() is pipeline.py's, in the page;
 // a test holds the two equal.
 
 export function simulate({ blocks, consumers, buffers, load, qk, softmax, pv, mode }) {
@@ -6,15 +6,20 @@ export function simulate({ blocks, consumers, buffers, load, qk, softmax, pv, mo
   if (buffers < 2 && (mode === "two-stage overlap" || (mode === "ping-pong" && consumers > 1))) return null;
   const task = (warpgroup, kind, block, left, needs) => ({ warpgroup, kind, block, left, needs, start: null, end: null });
   const tasks = [], loads = [], matmuls = {};
+  const everyone = Array.from({ length: consumers }, (_, i) => i + 1), alone = mode === "many warps";
+  const ring = alone ? 1 : buffers;
   for (let block = 0; block < blocks; block++) {
-    const needs = loads.slice(-1);
-    if (block >= buffers) for (let warpgroup = 1; warpgroup <= consumers; warpgroup++) needs.push(matmuls[[warpgroup, block - buffers]]);
-    loads.push(task(0, "load", block, load, needs));
-    tasks.push(loads[block]);
-    for (let warpgroup = 1; warpgroup <= consumers; warpgroup++) matmuls[[warpgroup, block]] = task(warpgroup, "PV", block, pv, []);
+    for (const owner of alone ? everyone : [0]) {
+      const needs = loads.slice(-1);
+      if (block >= ring) for (const user of alone ? [owner] : everyone) needs.push(matmuls[[user, block - ring]]);
+      loads.push(task(owner, "load", block, load, needs));
+    }
+    for (const warpgroup of everyone) matmuls[[warpgroup, block]] = task(warpgroup, "PV", block, pv, []);
   }
-  for (let warpgroup = 1; warpgroup <= consumers; warpgroup++) {
-    const scores = loads.map((from, block) => task(warpgroup, "QK", block, qk, [from]));
+  tasks.push(...loads);
+  for (const warpgroup of everyone) {
+    const mine = loads.filter((from) => !from.warpgroup || from.warpgroup === warpgroup);
+    const scores = mine.map((from, block) => task(warpgroup, "QK", block, qk, [from]));
     const weights = scores.map((from, block) => task(warpgroup, "softmax", block, softmax, [from]));
     for (let block = 0; block < blocks; block++) {
       const matmul = matmuls[[warpgroup, block]];
@@ -139,7 +144,7 @@ function render({ model, el }) {
       svg("text", { x: left - 10, y: y + 22, style: "text-anchor: end; font-size: 13px" }, drawing, name);
       svg("rect", { x: x(0), y, width: x(end) - x(0), height: height - 12, fill: "var(--clickable-line)", "fill-opacity": 0.25 }, drawing);
     };
-    row(0, "producer");
+    row(0, "copies");
     for (let w = 1; w <= values.consumers; w++) row(w, `consumer ${w}`);
     row(rows - 1, "tensor cores");
     const bar = (at, span, from, part) => {
