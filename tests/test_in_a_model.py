@@ -13,6 +13,7 @@ from course_lib import gpt, runtime
 from course_lib.attention import attention, scaled_dot_product_attention
 from course_lib.kernels.decoding import decode
 from course_lib.kernels.kv_cache import KVCache
+from course_lib.parallel import blocks
 
 pytestmark = pytest.mark.kernel
 F = torch.nn.functional
@@ -89,6 +90,21 @@ def test_16_bit_numbers_of_both_kinds_are_taken_everywhere(dtype) -> None:
         close(x, y, dtype)
     q, k, v = (x.detach() for x in leaves)
     close(decode(q[:, :, -1:], k, v), right[:, :, -1:], dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_a_step_of_a_ring_takes_both_kinds(dtype) -> None:
+    q, k, v = heads(1, 2, 1, 8, 12, 16, dtype)
+    first, second = ((k[:, :, at], v[:, :, at]) for at in (slice(0, 5), slice(5, 12)))
+    o, L = blocks.forward(q, *first, False, 0)
+    blocks.merge(o, L, *blocks.forward(q, *second, False, 0))
+    exact = [x.double().requires_grad_() for x in (q, k, v)]
+    right, right_L = definition(*exact)
+    close(o, right, dtype)
+    close(L, right_L, dtype)
+    dq, dk, dv = blocks.backward((q, o, L, torch.ones_like(o), k, v), False, 0)
+    for x, y in zip((dq, dk, dv), torch.autograd.grad(right.sum(), exact)):
+        close(x, y, dtype)
 
 
 @pytest.mark.parametrize("cache", ["KVCache", "plain"])

@@ -1,7 +1,7 @@
 """One rank's share of a step: attention over a block of keys, its backward pass, and the merge of two results.
 
 By this course's kernels where these run on the tensors' device; by plain torch for tensors of a CPU where they do not, which is a
-machine with a GPU, or without Triton, and in float64: a ring of processes there shows messages and numbers, and no speed.
+machine with a GPU, or without Triton, and in float64 and bfloat16: a ring of processes there shows messages and numbers, and no speed.
 """
 
 import functools
@@ -17,7 +17,7 @@ from course_lib.kernels.merging import merge as merge_in_place
 
 def in_plain_torch(x: torch.Tensor) -> bool:
     """Whether plain torch serves a tensor like this."""
-    return x.device.type == "cpu" and (runtime.mode() != "interpreter" or x.dtype == torch.float64)
+    return x.device.type == "cpu" and (runtime.mode() != "interpreter" or x.dtype in (torch.float64, torch.bfloat16))
 
 
 def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
