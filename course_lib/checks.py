@@ -18,7 +18,7 @@ WHOLE = (
     int,
     torch.SymInt,
     numbers.Integral,
-)  # the second stands for a length that torch.export leaves open, the third is NumPy's
+)  # a length that torch.export leaves open is a SymInt; NumPy's are Integral
 
 
 def shown(value: Any) -> str:
@@ -58,7 +58,7 @@ def number(name: str, value: Any, least: float = -math.inf, above: float = -math
         found = float(value)
     except OverflowError:  # a whole number or a fraction beyond all floats
         found = math.inf
-    if not (math.isfinite(found) and found >= least and found > above):
+    if not (least <= found < math.inf and found > above):  # comparisons alone, which torch.compile can follow
         raise ValueError(f"{name} is {shown(value)}; pass a finite number{bound}")
     return found
 

@@ -223,6 +223,8 @@ def test_more_queries_than_decode_takes_can_be_passed_as_it_says() -> None:
     q, k, v = heads(2, 4, 2, 12, 32, 16, torch.float32)
     pages = [x.reshape(2, 2, 2, 16, 16).transpose(1, 2).reshape(4, 2, 16, 16) for x in (k, v)]
     lengths, table = whole(32, 20), whole(0, 1, 2, 3).view(2, 2)
+    with pytest.raises(ValueError, match=r"attention\(…, causal=True, causal_offset="):
+        decode(q, k, v)
     with pytest.raises(ValueError, match="q has 12 queries") as refused:
         decode(q, *pages, lengths, block_table=table)
     assert "q[:, :, :8]" in str(refused.value)
@@ -248,6 +250,15 @@ def test_a_scalar_of_numpy_is_a_number_and_a_softcap_of_0_is_none() -> None:
     assert torch.equal(attention(q, k, v, softcap=0), attention(q, k, v))
     plain = decode(q[:, :, :1], k, v, scale=0.5, splits=2)
     assert torch.equal(decode(q[:, :, :1], k, v, scale=np.float32(0.5), splits=np.int64(2), longest=np.int32(9)), plain)
+
+
+def test_a_compiled_call_takes_a_number_that_changes() -> None:
+    q, k, v = heads(1, 2, 1, 5, 9, 16, torch.float32)
+    function = torch.compile(lambda scale: attention(q, k, v, scale=scale), fullgraph=True, backend=BACKEND)
+    for scale in (0.1, 0.2, 0.3):
+        close(function(scale), attention(q, k, v, scale=scale))
+    with pytest.raises(TypeError, match=r"q is torch\.float64"):
+        torch.compile(attention, backend=BACKEND)(q.double(), k.double(), v.double())
 
 
 # --- in the place of torch's function ---

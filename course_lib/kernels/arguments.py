@@ -1,6 +1,7 @@
 """The arguments of ``attention`` and ``decode``: what is refused before any launch, and what the rest mean to the kernels."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,8 +25,10 @@ def autocast_dtype(x: Any) -> torch.dtype | None:
     return torch.get_autocast_dtype(x.device.type)
 
 
-def autocast(*tensors: Any) -> list[Any]:
+def autocast(*tensors: Any) -> Sequence[Any]:
     """These as torch's own attention takes them where autocast is on; what is no tensor is refused later."""
+    if not (torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")):
+        return tensors
     kinds = map(autocast_dtype, tensors)
     return [x if kind is None else x.to(kind) for x, kind in zip(tensors, kinds, strict=True)]
 

@@ -26,8 +26,10 @@ def decode_options(
     check_heads(paged=table is not None, q=q, k_cache=k, v_cache=v)
     (b, _, n_q, d), rows = q.shape, k.shape[2]
     if not 1 <= n_q <= MOST_QUERIES:
-        several = f"; of {n_q} the first are q[:, :, :{MOST_QUERIES}] with lengths - {n_q - MOST_QUERIES}, and so on"
-        raise ValueError(f"q has {n_q} queries a sequence; pass 1 to {MOST_QUERIES} at a time{several * (n_q > 0)}")
+        others = f"; of {n_q} the first are q[:, :, :{MOST_QUERIES}] with lengths - {n_q - MOST_QUERIES}, and so on"
+        if lengths is None and table is None:
+            others = ", and more to attention(…, causal=True, causal_offset=k.shape[2] - q.shape[2])"
+        raise ValueError(f"q has {n_q} queries a sequence; pass 1 to {MOST_QUERIES} at a time{others * (n_q > 0)}")
     scale = scale_of_scores(scale, d)
     if lengths is not None:
         _check_whole_numbers("lengths", lengths, (b,), q)
