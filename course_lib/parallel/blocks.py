@@ -32,7 +32,8 @@ def forward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(o, L) like ``attention``'s, without gradients."""
     if not in_plain_torch(q):
-        return attention(q, k, v, causal=causal, causal_offset=offset, return_lse=True)  # type: ignore[return-value]
+        with torch.autocast(q.device.type, enabled=False):  # ranks exchange o, and one without keys makes it like q
+            return attention(q, k, v, causal=causal, causal_offset=offset, return_lse=True)  # type: ignore[return-value]
     s = _scores(q, k, causal, offset)
     L = torch.logsumexp(s, dim=-1)
     return (_weights(s, L) @ _repeated(v, q)).to(q.dtype), L
