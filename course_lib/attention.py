@@ -157,12 +157,19 @@ def launch_backward(
     dL: torch.Tensor | None, causal: bool, offset: int, scale: float, softcap: float, deterministic: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     """(dq, dk, dv) for what ``launch_forward`` has taken and given, and the gradients of o and L; ``dL`` None: of o alone."""
-    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
     n_k, (k, v) = k.shape[2], _seen(q, k, v, causal, offset)
+    dq, dk, dv = launch_gradients(q, k, v, o, L, do, dL, causal, offset, scale, softcap, deterministic)
     if unseen := n_k - k.shape[2]:
-        dq, *found = launch_backward(q, k, v, o, L, do, dL, causal, offset, scale, softcap, deterministic)
-        dk, dv = (torch.nn.functional.pad(x, (0, 0, 0, unseen)) for x in found)
-        return dq, dk, dv
+        dk, dv = (torch.nn.functional.pad(x, (0, 0, 0, unseen)) for x in (dk, dv))
+    return dq, dk, dv
+
+
+def launch_gradients(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, L: torch.Tensor, do: torch.Tensor,
+    dL: torch.Tensor | None, causal: bool, offset: int, scale: float, softcap: float, deterministic: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """``launch_backward`` that reads all keys, those that no query sees too, and copies nothing."""
+    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
     if hopper.backward_refusal(q, k, v, scale, softcap, deterministic):
         return portable.launch_backward(q, k, v, o, L, do, dL, causal, offset, scale, softcap)
     return hopper.launch_backward(q, k, v, o, L, do, dL, causal, offset, scale)

@@ -10,7 +10,7 @@ import math
 import torch
 
 from course_lib import runtime
-from course_lib.attention import attention, launch_backward
+from course_lib.attention import attention, launch_gradients
 from course_lib.kernels import fast_launch
 from course_lib.kernels.merging import merge as merge_in_place
 
@@ -69,7 +69,7 @@ def merge(o: torch.Tensor, L: torch.Tensor, part: torch.Tensor, part_L: torch.Te
 
 @functools.lru_cache(maxsize=64)
 def _launcher(causal: bool, offset: int, scale: float, deterministic: bool) -> fast_launch.Replayed:
-    return fast_launch.Replayed(launch_backward, (causal, offset, scale, 0.0, deterministic))
+    return fast_launch.Replayed(launch_gradients, (causal, offset, scale, 0.0, deterministic))
 
 
 def _repeated(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
