@@ -12,9 +12,8 @@ import torch
 
 from course_lib import checks
 from course_lib.kernels import decoding, fast_launch, hopper, portable
-from course_lib.kernels.arguments import Options, attention_options, autocast
+from course_lib.kernels.arguments import Options, attention_options, autocast, in_float32
 from course_lib.kernels.fast_launch import Replayed
-from course_lib.kernels.launching import in_float32
 
 
 def attention(

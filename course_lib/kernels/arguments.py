@@ -1,18 +1,20 @@
 """The arguments of ``attention`` and ``decode``: what is refused before any launch, and what the rest mean to the kernels."""
 
+import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch._C import _functorch as functorch
 from torch.autograd import forward_ad
 
-from course_lib import checks
+from course_lib import checks, runtime
 from course_lib.kernels.launching import LARGEST_D, check_length, check_memory
 from course_lib.kernels.portable import FARTHEST_ROWS
 
 LARGEST_SCALE = 2.0**64
+Launcher = TypeVar("Launcher", bound=Callable[..., tuple[torch.Tensor, ...]])
 Options = tuple[bool, int, float, float]  # causal, offset, scale, softcap (0: none)
 
 
@@ -87,3 +89,16 @@ def check_differentiation(**tensors: torch.Tensor) -> None:
                 f"{name} is being differentiated by torch.func or in forward mode (jvp), and attention has gradients for "
                 f"torch.autograd only; pass {name} with requires_grad and call backward() or torch.autograd.grad"
             )
+
+
+def in_float32(launcher: Launcher) -> Launcher:
+    """``launcher`` with bfloat16 computed in float32 in the interpreter, and what it returns of [B, H, N, D] rounded to it at the end."""
+
+    @functools.wraps(launcher)
+    def launch_widened(*args: Any, **options: Any) -> Any:
+        if args[0].dtype != torch.bfloat16 or runtime.mode() != "interpreter":
+            return launcher(*args, **options)
+        wide = [x.float() if isinstance(x, torch.Tensor) and x.dtype == torch.bfloat16 else x for x in args]
+        return tuple(x.bfloat16() if x.dim() == 4 else x for x in launcher(*wide, **options))
+
+    return launch_widened  # type: ignore[return-value]

@@ -17,9 +17,9 @@ import torch
 
 from course_lib import checks, runtime
 from course_lib.kernels import LOG2E, fast_launch, tl, triton
-from course_lib.kernels.arguments import autocast
+from course_lib.kernels.arguments import autocast, in_float32
 from course_lib.kernels.decoding_arguments import MOST_QUERIES, decode_options, refuse_gradients
-from course_lib.kernels.launching import in_float32, launch
+from course_lib.kernels.launching import launch
 from course_lib.kernels.portable.rows import _capped, _elements, _rows
 from course_lib.kernels.portable.tiles import constants_of, strides_in_units
 from course_lib.model.decoding import MOST_EVEN, MOST_SPLITS

@@ -1,18 +1,14 @@
 """What launchers share: the checks of their arguments before a launch, and the launch itself."""
 
 import contextlib
-import functools
 import itertools
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from course_lib import checks, runtime
 from course_lib.kernels import fast_launch, triton
-
-Launcher = TypeVar("Launcher", bound=Callable[..., tuple[torch.Tensor, ...]])
 
 
 def check_launch(**tensors: torch.Tensor) -> None:
@@ -26,7 +22,7 @@ def check_launch(**tensors: torch.Tensor) -> None:
 
 
 def check_memory(**tensors: torch.Tensor) -> None:
-    """Raise for what no launcher takes in this mode, one that is ``in_float32`` neither.
+    """Raise for what no launcher takes in this mode, ``attention`` and ``decode`` neither.
 
     KernelsUnavailableError without Triton; ValueError for another device, a last dimension that is not contiguous or a view that
     torch reads with the other sign; TypeError for a dtype other than float32, float16 and bfloat16.
@@ -45,19 +41,6 @@ def check_memory(**tensors: torch.Tensor) -> None:
             raise ValueError(f"{name} is a view of numbers with the other sign; pass {name}.resolve_neg()")
         if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
             raise TypeError(f"{name} is {x.dtype}; kernels take float32, float16 and bfloat16")
-
-
-def in_float32(launcher: Launcher) -> Launcher:
-    """``launcher`` with bfloat16 computed in float32 in the interpreter, and what it returns of [B, H, N, D] rounded to it at the end."""
-
-    @functools.wraps(launcher)
-    def launch_widened(*args: Any, **options: Any) -> Any:
-        if args[0].dtype != torch.bfloat16 or runtime.mode() != "interpreter":
-            return launcher(*args, **options)
-        wide = [x.float() if isinstance(x, torch.Tensor) and x.dtype == torch.bfloat16 else x for x in args]
-        return tuple(x.bfloat16() if x.dim() == 4 else x for x in launcher(*wide, **options))
-
-    return launch_widened  # type: ignore[return-value]
 
 
 LARGEST_BLOCK = 2**20  # elements; Triton's own limit
