@@ -6,6 +6,7 @@ deploy/requirements-cuda.lock   what PyPI's torch needs besides on Linux; a torc
 deploy/requirements-node.lock   npm, where Node.js is not installed
 deploy/requirements-hub.lock    what a hub needs besides
 deploy/requirements-peers.lock  what `make bench` measures besides, where it is there
+deploy/requirements-models.lock what tests/test_models.py needs besides
 """
 
 import hashlib
@@ -57,7 +58,7 @@ def main() -> None:
     upgrade = bool(os.environ.get("UPGRADE"))
     pins = [ROOT / "requirements.lock", *(ROOT / "deploy" / f"requirements-{name}.lock" for name in ("torch", "cuda"))]
     packages = resolve(["dev"], pins, upgrade)
-    extras = {"node": "web", "hub": "hub", "peers": "peers"}
+    extras = {"node": "web", "hub": "hub", "peers": "peers", "models": "models"}
     others = {name: resolve(["dev", extra], pins, upgrade) for name, extra in extras.items()}
     torch = {"torch": with_the_build_at_hand(packages["torch"])}
     cuda = {name: lines for name, lines in packages.items() if name.startswith(("nvidia-", "cuda-"))}

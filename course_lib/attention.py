@@ -1,7 +1,9 @@
-"""The drop-in attention() at the end of the road, forward and backward. Called like torch's scaled_dot_product_attention, and trainable.
+"""The drop-in attention() at the end of the road, forward and backward.
 
 o = attention(q, k, v, causal=True)                     # q [B, H, Nq, D], k and v [B, Hk, Nk, D]
 o, L = attention(q, k, v, return_lse=True)              # L [B, H, Nq], the log-sum-exp of each row of scores
+
+torch.nn.functional.scaled_dot_product_attention = scaled_dot_product_attention     # in a model that calls torch's
 """
 
 from typing import Any
@@ -10,7 +12,7 @@ import torch
 
 from course_lib import checks
 from course_lib.kernels import decoding, fast_launch, hopper, portable
-from course_lib.kernels.arguments import Options, attention_options
+from course_lib.kernels.arguments import Options, attention_options, autocast, in_float32
 from course_lib.kernels.fast_launch import Replayed
 
 
@@ -28,12 +30,15 @@ def attention(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale · q kᵀ) v without S or P in memory, with gradients for q, k, v (and through L).
 
-    q [B, H, Nq, D], k and v [B, Hk, Nk, D] -> [B, H, Nq, D] in q's dtype: float32 or float16 (bfloat16 on a GPU), any
-    strides with a contiguous last dimension, D up to 256. H is a multiple of Hk: consecutive heads of q share one of k and v.
+    q [B, H, Nq, D], k and v [B, Hk, Nk, D] -> [B, H, Nq, D] in q's dtype: float32, float16 or bfloat16 (in the interpreter computed
+    in float32), any strides with a contiguous last dimension, D up to 256. Under torch.autocast all three are cast to its dtype, as for
+    torch's attention. H is a multiple of Hk: consecutive heads of q share one of k and v.
     ``scale`` is 1/√D unless given, at most 2^64 in magnitude: so scores of finite float16 are finite, and those of bfloat16 and
-    float32 while q kᵀ stays below 2^63. ``softcap`` replaces a score x by softcap · tanh(x / softcap). ``causal`` lets query i see
-    the keys j <= i + causal_offset; 0 aligns the first query with the first key, as torch's is_causal does, Nk - Nq the last
-    with the last. A query that sees no key gets 0, L = -inf and no gradient. float32 is multiplied in TF32 if
+    float32 while q kᵀ stays below 2^63. ``softcap`` replaces a score x by softcap · tanh(x / softcap); 0 is none. ``causal`` lets
+    query i see the keys j <= i + causal_offset; 0 aligns the first query with the first key (top left), as torch's is_causal does,
+    Nk - Nq the last with the last, as new tokens over a cache need it. A query that sees no key gets 0, L = -inf and no gradient.
+    Keys behind the last one that any query sees are not read, so that they may be NaN, and their gradients are 0; a NaN among the
+    keys or values that some query sees may show in all rows. float32 is multiplied in TF32 if
     torch's own matmuls are (torch.backends.cuda.matmul.fp32_precision). L is in float32. On a Hopper GPU q's gradient is
     added up in any order, so that two calls may differ by roundings, unless ``deterministic``, or torch's
     use_deterministic_algorithms, is set. Up to 8 queries over 256 keys and more take the decoding kernels (``kernels.decoding``),
@@ -42,6 +47,7 @@ def attention(
     """
     if return_lse is not False:
         checks.truth("return_lse", return_lse)
+    q, k, v = autocast(q, k, v)
     kind = None if torch.compiler.is_compiling() else fast_launch.kinds(q, k, v)
     if kind is None:
         options = attention_options(q, k, v, causal, scale, softcap, causal_offset)
@@ -115,11 +121,13 @@ class _Differentiable(torch.autograd.Function):
 # --- the operators: opaque to torch.compile, so that a model with attention() is one graph ---
 
 
+@in_float32
 def launch_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, offset: int, scale: float, softcap: float,
     deterministic: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """(o, L) for arguments that ``attention`` has checked; a ``softcap`` of 0 is none, ``deterministic`` is for the backward pass."""
+    k, v = _seen(q, k, v, causal, offset)
     if decoding.pays(q, k):
         n_k = k.shape[2]
         seen = offset - n_k if causal else 0
@@ -142,11 +150,24 @@ def _(q, k, v, causal, offset, scale, softcap, deterministic=False):  # type: ig
     return decoding.empty_results(q)
 
 
+@in_float32
 def launch_backward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, L: torch.Tensor, do: torch.Tensor,
     dL: torch.Tensor | None, causal: bool, offset: int, scale: float, softcap: float, deterministic: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     """(dq, dk, dv) for what ``launch_forward`` has taken and given, and the gradients of o and L; ``dL`` None: of o alone."""
+    n_k, (k, v) = k.shape[2], _seen(q, k, v, causal, offset)
+    dq, dk, dv = launch_gradients(q, k, v, o, L, do, dL, causal, offset, scale, softcap, deterministic)
+    if unseen := n_k - k.shape[2]:
+        dk, dv = (torch.nn.functional.pad(x, (0, 0, 0, unseen)) for x in (dk, dv))
+    return dq, dk, dv
+
+
+def launch_gradients(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, L: torch.Tensor, do: torch.Tensor,
+    dL: torch.Tensor | None, causal: bool, offset: int, scale: float, softcap: float, deterministic: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """``launch_backward`` that reads all keys, those that no query sees too, and copies nothing."""
     deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
     if hopper.backward_refusal(q, k, v, scale, softcap, deterministic):
         return portable.launch_backward(q, k, v, o, L, do, dL, causal, offset, scale, softcap)
@@ -174,6 +195,61 @@ def _gradient(ctx: Any, do: torch.Tensor, dL: torch.Tensor) -> tuple[Any, ...]:
 _forward.register_autograd(_gradient, setup_context=_setup)
 
 
+def _seen(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, offset: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """k and v up to the last key that any query sees."""
+    n = max(0, q.shape[2] + offset) if causal else k.shape[2]
+    return (k[:, :, :n], v[:, :, :n]) if n < k.shape[2] else (k, v)
+
+
+# --- in the place of torch's function ---
+
+
+def scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """``attention`` with the signature of torch's function, for a model that calls that one: query [..., H, Nq, D] -> the same shape.
+
+    key and value are [..., Hk, Nk, D], any strides, as many dimensions as query has, two at least; Hk is H, or with ``enable_gqa`` a
+    divisor of it. ``is_causal`` aligns the first query with the first key, as torch does: for several new tokens over a cache that
+    is the wrong mask; take ``attention`` with causal_offset = Nk - Nq. Not done, and refused with TypeError or ValueError: masks
+    (``attn_mask``, as of padded batches), dropout, a head size of value other than that of key, or beyond 256, float64, and batches
+    or heads that would have to be broadcast.
+    """
+    if attn_mask is not None:
+        raise ValueError(
+            f"attn_mask is {checks.shown(attn_mask)}; pass None, and is_causal=True for a causal mask; other masks, as of padded batches, "
+            "take torch's function"
+        )
+    if checks.number("dropout_p", dropout_p, least=0):
+        raise ValueError(
+            f"dropout_p is {checks.shown(dropout_p)}; pass 0.0 (model.eval()): this attention has no dropout"
+        )
+    checks.truth("is_causal", is_causal)
+    checks.truth("enable_gqa", enable_gqa)
+    parts = []
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if checks.dense(name, x).dim() < 2 or x.dim() != query.dim():
+            raise ValueError(
+                f"{name} has shape {list(x.shape)}; pass query, key and value [..., heads, length, head size]"
+            )
+        x = x.flatten(0, -4) if x.dim() > 4 else x[(None,) * (4 - x.dim())]
+        parts.append(x if x.stride(3) == 1 else x.contiguous())
+    q, k, v = parts
+    if q.shape[1] != k.shape[1] and not enable_gqa:
+        raise ValueError(f"query has {q.shape[1]} heads but key has {k.shape[1]}; pass as many, or enable_gqa=True")
+    return attention(q, k, v, causal=is_causal, scale=scale).view(query.shape)  # type: ignore[union-attr]
+
+
 # --- which kernel, with which tiles ---
 
 
@@ -187,7 +263,9 @@ def kernel_choice(
     softcap: float | None = None,
 ) -> str:
     """Which forward kernel ``attention`` takes for these arguments, in a sentence; raises as ``attention`` does."""
-    causal, _, scale, softcap = attention_options(q, k, v, causal, scale, softcap, 0)
+    q, k, v = autocast(q, k, v)
+    causal, offset, scale, softcap = attention_options(q, k, v, causal, scale, softcap, 0)
+    k, v = _seen(q, k, v, causal, offset)
     if decoding.pays(q, k):
         tile, splits = decoding.tile_of(q, q.shape[1] // k.shape[1]), decoding.splits_for(q, k.shape[1], k.shape[2])
         return f"decoding (Triton): {q.shape[2]} queries of each head are few; {splits} splits of the keys, blocks of {tile.block_n}"

@@ -14,6 +14,11 @@ import torch
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 LARGEST_VIEW = 2**28  # elements of a tensor that repeats its memory, where all are read: a GiB in float32
 LARGEST_UNREAD = 2**36  # and where none is
+WHOLE = (
+    int,
+    torch.SymInt,
+    numbers.Integral,
+)  # a length that torch.export leaves open is a SymInt; NumPy's are Integral
 
 
 def shown(value: Any) -> str:
@@ -33,9 +38,9 @@ def positive_int(name: str, value: Any) -> int:
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Return ``value`` if it is an integer from ``least`` to ``most`` (None: any), else raise TypeError or ValueError."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        if least <= value and (most is None or value <= most):
-            return value
+    if isinstance(value, WHOLE) and not isinstance(value, bool):
+        if least <= value and (most is None or value <= most):  # type: ignore[operator]
+            return value if isinstance(value, int | torch.SymInt) else int(value)  # type: ignore[return-value]
         error: type[Exception] = ValueError
         given = shown(value)
     else:
@@ -53,7 +58,7 @@ def number(name: str, value: Any, least: float = -math.inf, above: float = -math
         found = float(value)
     except OverflowError:  # a whole number or a fraction beyond all floats
         found = math.inf
-    if not (math.isfinite(found) and found >= least and found > above):
+    if not (least <= found < math.inf and found > above):  # comparisons alone, which torch.compile can follow
         raise ValueError(f"{name} is {shown(value)}; pass a finite number{bound}")
     return found
 
@@ -236,25 +241,34 @@ def attention_inputs(q: Any, k: Any, v: Any, accumulator: torch.dtype | None = N
     return n_q, n_k, d, d_v
 
 
-def causal_mask(causal: Any, causal_offset: Any = 0) -> None:
-    """TypeError unless ``causal`` is True or False and the offset a whole number; ValueError for an offset without a mask."""
+def causal_mask(causal: Any, causal_offset: Any = 0) -> int:
+    """The offset; TypeError unless ``causal`` is True or False and it a whole number, ValueError for an offset without a mask."""
     truth("causal", causal)
-    if isinstance(causal_offset, bool) or not isinstance(causal_offset, int):
-        raise TypeError(
-            f"causal_offset is {shown(causal_offset)}; pass a whole number, for example k.shape[2] - q.shape[2]"
-        )
-    if causal_offset and not causal:
-        raise ValueError(f"causal_offset is {shown(causal_offset)} but causal is False; pass causal=True with it")
+    offset = whole("causal_offset", causal_offset, -(2**31), 2**31)
+    if not causal and offset:
+        raise ValueError(f"causal_offset is {shown(offset)} but causal is False; pass causal=True with it")
+    return offset
 
 
-def grouped_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
-    """ValueError unless q is [B, H, Nq, D], k and v are [B, Hk, Nk, D], and H is a multiple of Hk; of one dtype and device."""
-    same_dtype_and_device(q=q, k=k, v=v)
-    same_shape(k=k, v=v)
+def grouped_heads(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    names: tuple[str, ...] = ("q", "k", "v"),
+    paged: bool = False,
+) -> None:
+    """ValueError unless q is [B, H, Nq, D], k and v are [B, Hk, Nk, D], and H is a multiple of Hk; of one dtype and device.
+
+    ``names``: what the caller calls them. ``paged``: k and v are pages, of any number.
+    """
+    same_dtype_and_device(**dict(zip(names, (q, k, v), strict=True)))
+    same_shape(**dict(zip(names[1:], (k, v), strict=True)))
     (b, h, _, d), (b_k, h_k, _, d_k) = q.shape, k.shape
-    if (b, d) != (b_k, d_k) or h_k == 0 or h % h_k:
+    if (b != b_k and not paged) or d != d_k or h_k == 0 or h % h_k:
+        equal = "head size" if paged else "batch and head size"
         raise ValueError(
-            f"q is {list(q.shape)} but k is {list(k.shape)}; batch and head size must be equal, q's heads a multiple of k's"
+            f"{names[0]} is {list(q.shape)} but {names[1]} is {list(k.shape)}; {equal} must be equal, "
+            f"{names[0]}'s heads a multiple of {names[1]}'s"
         )
 
 

@@ -25,9 +25,11 @@ Mode = Literal["GPU", "interpreter", "no kernels"]
 
 TOO_EARLY = (
     "triton was imported before course_lib chose interpreter mode, so its kernels would look for a GPU that is not there.\n"
-    "Restart the kernel (Kernel > Restart) and make this the first cell:\n\n"
+    "In a notebook, restart the kernel (Kernel > Restart) and make this the first cell:\n\n"
     "    from course_lib.runtime import setup\n"
-    "    setup()"
+    "    setup()\n\n"
+    "In a script, import course_lib.attention before whatever imports triton (transformers, say), or set the environment\n"
+    "variable TRITON_INTERPRET=1 before Python starts."
 )
 NO_TRITON = (
     "this needs Triton, which is not installed here: it has wheels for Linux only (this is {system}).\n"

@@ -8,6 +8,7 @@ import torch
 from course_lib import checks
 from course_lib.gpt.model import GPT, Cache, check_characters
 from course_lib.instruments import measure
+from course_lib.kernels.arguments import autocast_dtype
 from course_lib.kernels.kv_cache import KVCache
 
 MakeCache = Callable[[int, int, int, int, torch.dtype, torch.device], Cache]  # batch, heads, D, room, dtype, device
@@ -115,7 +116,8 @@ def _caches(cache: str | MakeCache, model: GPT, idx: torch.Tensor, room: int | N
         raise ValueError("room is None; pass how many characters are to come")
     heads = sizes["n_head"]
     shape = len(idx), heads, sizes["n_embd"] // heads, idx.shape[1] + (room or 0)
-    return [make(*shape, weight.dtype, weight.device) for _ in range(sizes["n_layer"])]
+    dtype = autocast_dtype(weight) or weight.dtype
+    return [make(*shape, dtype, weight.device) for _ in range(sizes["n_layer"])]
 
 
 def library_cache(batch: int, heads: int, d: int, room: int, dtype: torch.dtype, device: torch.device | str) -> KVCache:

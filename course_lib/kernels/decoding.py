@@ -17,6 +17,7 @@ import torch
 
 from course_lib import checks, runtime
 from course_lib.kernels import LOG2E, fast_launch, tl, triton
+from course_lib.kernels.arguments import autocast, in_float32
 from course_lib.kernels.decoding_arguments import MOST_QUERIES, decode_options, refuse_gradients
 from course_lib.kernels.launching import launch
 from course_lib.kernels.portable.rows import _capped, _elements, _rows
@@ -300,6 +301,7 @@ def pays(q: torch.Tensor, k: torch.Tensor) -> bool:
 # --- launches ---
 
 
+@in_float32
 def launch_decode(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: torch.Tensor | None, table: torch.Tensor | None,
     causal: bool, offset: int, scale: float, softcap: float, splits: int, keys: int, even: bool = False, lse: bool = True,
@@ -376,9 +378,9 @@ def decode(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """The attention of the last Nq tokens of each sequence, 1 to 8, over all of its keys so far; without gradients.
 
-    q [B, H, Nq, D] -> [B, H, Nq, D] in q's dtype; float32 or float16 (bfloat16 on a GPU), D up to 256, strides as ``attention``
-    takes them, H a multiple of Hk. The cache is k_cache and v_cache [B, Hk, N, D], or, with a ``block_table`` [B, slots], pages
-    [P, Hk, page, D]: token t of sequence b is row t % page of page block_table[b, t // page]; a page has 16, 32, 64 … tokens.
+    q [B, H, Nq, D] -> [B, H, Nq, D] in q's dtype; dtypes, strides, D and autocast as of ``attention``, H a multiple of Hk. The cache
+    is k_cache and v_cache [B, Hk, N, D], or, with a ``block_table`` [B, slots], pages [P, Hk, page, D]: token t of sequence b is row
+    t % page of page block_table[b, t // page]; a page has 16, 32, 64 … tokens.
     ``lengths`` [B] says how many keys each sequence has, its new tokens among them, None: all that there is room for. Query i
     is token length - Nq + i and sees the keys up to its own; one before the first token, as in an empty sequence, gives 0 and
     L = -inf. What lies beyond a length is never read. Lengths and table are int32, contiguous, on q's device.
@@ -392,13 +394,14 @@ def decode(
     the CPU always, on a GPU with ``check``, which waits for it. Unchecked, a page number or a length out of range reads nothing
     outside the cache, and makes the sequence NaN.
     """
+    q, k_cache, v_cache = autocast(q, k_cache, v_cache)
     arguments = q, k_cache, v_cache, lengths, block_table
     if splits is not None:
-        checks.whole("splits", splits, 1, MOST_SPLITS)
+        splits = checks.whole("splits", splits, 1, MOST_SPLITS)
     if longest is not None:
-        checks.whole("longest", longest, 0)
+        longest = checks.whole("longest", longest, 0)
     if total is not None:
-        checks.whole("total", total, 0)
+        total = checks.whole("total", total, 0)
     if return_lse is not False:
         checks.truth("return_lse", return_lse)
     if check is not False:

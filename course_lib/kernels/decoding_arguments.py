@@ -1,15 +1,13 @@
 """The arguments of ``decode``: what is refused before any launch, and what the rest mean to the kernels."""
 
-import math
 from typing import Any
 
 import torch
 
 from course_lib import checks
 from course_lib.kernels import fast_launch
-from course_lib.kernels.arguments import LARGEST_SCALE, check_differentiation
-from course_lib.kernels.launching import LARGEST_D, LONGEST, check_launch, check_length
-from course_lib.kernels.portable.rows import FARTHEST_ROWS
+from course_lib.kernels.arguments import check_heads, scale_of_scores
+from course_lib.kernels.launching import LONGEST
 
 MOST_QUERIES = 8
 SMALLEST_PAGE = 16
@@ -25,40 +23,14 @@ def decode_options(
     q: Any, k: Any, v: Any, lengths: Any, table: Any, scale: Any, check: bool
 ) -> tuple[bool, float, list[int] | None]:
     """(causal, scale, the lengths or None where they were not read) of good arguments; TypeError or ValueError for others."""
-    names = {"q": q, "k_cache": k, "v_cache": v}
-    for name, x in names.items():
-        checks.dense(name, x)
-        if x.dim() != 4:
-            wanted = "[batch, heads, length, head size]" if table is None else "[pages, heads, page, head size]"
-            raise ValueError(
-                f"{name} has shape {list(x.shape)}; pass {wanted if name != 'q' else '[batch, heads, queries, head size]'}"
-            )
-        if not x.is_floating_point():
-            raise TypeError(f"{name} has dtype {x.dtype}; pass floating-point numbers, for example {name}.half()")
-    checks.same_dtype_and_device(**names)
-    checks.same_shape(k_cache=k, v_cache=v)
-    (b, h, n_q, d), (_, h_k, rows, d_k) = q.shape, k.shape
-    if d != d_k:
-        raise ValueError(f"q has head size {d} but the cache has {d_k}; they must be equal")
-    if not 1 <= d <= LARGEST_D:
-        raise ValueError(f"the head size is {d}; pass 1 to {LARGEST_D}")
-    if h_k == 0 or h % h_k:
-        raise ValueError(f"q has {h} heads, the cache has {h_k}; q's must be a multiple of the cache's")
+    check_heads(paged=table is not None, q=q, k_cache=k, v_cache=v)
+    (b, _, n_q, d), rows = q.shape, k.shape[2]
     if not 1 <= n_q <= MOST_QUERIES:
-        raise ValueError(f"q has {n_q} queries a sequence; pass 1 to {MOST_QUERIES}, and more of them to attention()")
-    for name, x in names.items():
-        check_length(name, x.shape[2])
-        if x.shape[2] > 1 and x.stride(2) >= FARTHEST_ROWS:
-            raise ValueError(f"{name} has strides {list(x.stride())}; rows lie too far apart: pass {name}.contiguous()")
-    if scale is not None and (isinstance(scale, bool) or not isinstance(scale, int | float)):
-        raise TypeError(f"scale is {checks.shown(scale)}; pass a number, or None")
-    if scale is not None and not abs(scale) <= LARGEST_SCALE:
-        raise ValueError(f"scale is {checks.shown(scale)}; pass at most 2^64 in magnitude, or None for 1/√D")
-    scale = 1 / math.sqrt(d) if scale is None else float(scale)
-    if table is None and k.shape[0] != b:
-        raise ValueError(
-            f"q has batch size {b} but the cache has {k.shape[0]}; they must be equal, or pass a block_table"
-        )
+        others = f"; of {n_q} the first are q[:, :, :{MOST_QUERIES}] with lengths - {n_q - MOST_QUERIES}, and so on"
+        if lengths is None and table is None:
+            others = ", and more to attention(…, causal=True, causal_offset=k.shape[2] - q.shape[2])"
+        raise ValueError(f"q has {n_q} queries a sequence; pass 1 to {MOST_QUERIES} at a time{others * (n_q > 0)}")
+    scale = scale_of_scores(scale, d)
     if lengths is not None:
         _check_whole_numbers("lengths", lengths, (b,), q)
     room = rows
@@ -74,14 +46,10 @@ def decode_options(
             raise ValueError(
                 f"block_table has room for {room:,} tokens a sequence; kernels take at most {LONGEST:,}: pass fewer columns"
             )
-    seen = None
-    if not torch.compiler.is_compiling():
-        check_differentiation(**names)
-        if not q.is_meta:
-            check_launch(**names)
-            if (check or q.device.type == "cpu") and fast_launch.kinds(q, lengths, table) is not None:
-                seen = _check_numbers(lengths, table, b, room, rows, k.shape[0])
-    return n_q > 1, scale, seen
+    if torch.compiler.is_compiling() or not (check or q.device.type == "cpu"):
+        return n_q > 1, scale, None
+    readable = fast_launch.kinds(q, lengths, table) is not None
+    return n_q > 1, scale, _check_numbers(lengths, table, b, room, rows, k.shape[0]) if readable else None
 
 
 def _check_whole_numbers(name: str, x: Any, shape: tuple[int, ...], q: torch.Tensor) -> None:

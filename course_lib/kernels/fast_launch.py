@@ -36,7 +36,7 @@ _TENSORS, _STRIDED = (torch.Tensor, torch.nn.Parameter), torch.strided
 def kinds(*tensors: Any) -> tuple[Any, ...] | None:
     """All that a launch depends on, besides its numbers; equal for tensors that can be exchanged for one another.
 
-    None if torch may do more than compute with these: something traces, transforms or watches, or another kind of storage.
+    None if torch may do more than compute with these: something traces, transforms or watches, or another kind of storage, or none.
     """
     if (
         torch._C._len_torch_dispatch_stack()
@@ -46,13 +46,16 @@ def kinds(*tensors: Any) -> tuple[Any, ...] | None:
     ):
         return None
     found: list[Any] = []
-    for x in tensors:
-        if x is None:
-            found.append(None)
-        elif type(x) not in _TENSORS or x.layout is not _STRIDED or x.is_nested or x.is_meta or x.is_neg():
-            return None
-        else:
-            found.append((x.shape, x.stride(), x.dtype, x.device, x.data_ptr() & 15))
+    try:
+        for x in tensors:
+            if x is None:
+                found.append(None)
+            elif type(x) not in _TENSORS or x.layout is not _STRIDED or x.is_nested or x.is_meta or x.is_neg():
+                return None
+            else:
+                found.append((x.shape, x.stride(), x.dtype, x.device, x.data_ptr() & 15))
+    except RuntimeError:  # no address: several backward passes at once, for a Jacobian
+        return None
     if tensors[0] is None:  # an argument that is to be refused
         return None
     if tensors[0].dtype == torch.float32:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import torch
 
 from course_lib import checks
+from course_lib.kernels.arguments import autocast_dtype
 from course_lib.kernels.decoding import decode
 from course_lib.kernels.decoding_arguments import SMALLEST_PAGE
 
@@ -53,22 +54,25 @@ class KVCache:
             slots = -(-room // page)
             count = batch * slots if pages is None else checks.positive_int("pages", pages)
             rows, self._free = (count, page), list(range(count))
-            self.block_table = torch.full((batch, slots), -1, dtype=torch.int32, device=device)
         elif pages is not None:
             raise ValueError(f"pages is {checks.shown(pages)}, but page is None; pass a page's size, or no pages")
-        self.k, self.v = (torch.empty(rows[0], heads_k, rows[1], d, dtype=dtype, device=device) for _ in "kv")
-        self.lengths = torch.zeros(batch, dtype=torch.int32, device=device)
+        with torch.inference_mode(False):  # what is made in it could not be written to outside
+            self.k, self.v = (torch.empty(rows[0], heads_k, rows[1], d, dtype=dtype, device=device) for _ in "kv")
+            self.lengths = torch.zeros(batch, dtype=torch.int32, device=device)
+            if page is not None:
+                self.block_table = torch.full((batch, slots), -1, dtype=torch.int32, device=device)
         self._lengths = [0] * batch
         self._pages: list[list[int]] = [[] for _ in range(batch)]
 
     def append(self, k: torch.Tensor, v: torch.Tensor, counts: Sequence[int] | None = None) -> None:
         """Add new tokens to the sequences: k and v [batch, heads_k, n, d], of which sequence b takes the first counts[b], or all.
 
-        The cache keeps their numbers and no way back to them: it has no gradients. Raises TypeError or ValueError, and changes nothing,
-        for tensors that do not fit, and where room or pages do not suffice.
+        The cache keeps their numbers and no way back to them: it has no gradients. They have its dtype, or under autocast any. Raises
+        TypeError or ValueError, and changes nothing, for tensors that do not fit, and where room or pages do not suffice.
         """
         batch, n = self._check(k=k, v=v)
-        k, v = k.detach(), v.detach()  # else each write would keep the graphs of all writes before it
+        # Without their graphs: else each write would keep those of all writes before it.
+        k, v = k.detach().to(self.k.dtype), v.detach().to(self.k.dtype)
         if counts is None:
             counts = [n] * batch
         elif len(checks.several("counts", counts)) != batch:
@@ -130,7 +134,7 @@ class KVCache:
             checks.dense(name, x)
             if x.dim() != 4 or (x.shape[0], x.shape[1], x.shape[3]) != (batch, heads_k, d):
                 raise ValueError(f"{name} has shape {list(x.shape)}; pass [{batch}, {heads_k}, new tokens, {d}]")
-            if x.dtype != self.k.dtype:
+            if x.dtype != self.k.dtype and autocast_dtype(x) is None:
                 raise TypeError(f"{name} is {x.dtype} but the cache is {self.k.dtype}; pass {name}.to({self.k.dtype})")
             if x.device != self.k.device:
                 raise ValueError(f"{name} is on {x.device} but the cache is on {self.k.device}; they must be equal")

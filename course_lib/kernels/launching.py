@@ -12,10 +12,20 @@ from course_lib.kernels import fast_launch, triton
 
 
 def check_launch(**tensors: torch.Tensor) -> None:
-    """Raise, before any launch, for what a kernel cannot take in this mode.
+    """Raise, before any launch, for what a kernel cannot take in this mode: as ``check_memory``, and for bfloat16 in the interpreter."""
+    check_memory(**tensors)
+    for name, x in tensors.items():
+        if x.dtype == torch.bfloat16 and runtime.mode() == "interpreter":
+            raise TypeError(
+                f"{name} is bfloat16, whose arithmetic Triton's interpreter gets wrong without a word; pass {name}.float() or {name}.half()"
+            )
+
+
+def check_memory(**tensors: torch.Tensor) -> None:
+    """Raise for what no launcher takes in this mode, ``attention`` and ``decode`` neither.
 
     KernelsUnavailableError without Triton; ValueError for another device, a last dimension that is not contiguous or a view that
-    torch reads with the other sign; TypeError for a dtype other than float32, float16 and bfloat16, and for bfloat16 in the interpreter.
+    torch reads with the other sign; TypeError for a dtype other than float32, float16 and bfloat16.
     """
     runtime.require_kernels()
     for name, x in tensors.items():
@@ -29,12 +39,8 @@ def check_launch(**tensors: torch.Tensor) -> None:
             )
         if not torch.compiler.is_compiling() and x.is_neg():
             raise ValueError(f"{name} is a view of numbers with the other sign; pass {name}.resolve_neg()")
-        if x.dtype == torch.bfloat16 and runtime.mode() == "interpreter":
-            raise TypeError(
-                f"{name} is bfloat16, whose arithmetic Triton's interpreter gets wrong without a word; pass {name}.float() or {name}.half()"
-            )
         if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
-            raise TypeError(f"{name} is {x.dtype}; kernels take float32, float16 and (on a GPU) bfloat16")
+            raise TypeError(f"{name} is {x.dtype}; kernels take float32, float16 and bfloat16")
 
 
 LARGEST_BLOCK = 2**20  # elements; Triton's own limit

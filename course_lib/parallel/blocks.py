@@ -1,7 +1,7 @@
 """One rank's share of a step: attention over a block of keys, its backward pass, and the merge of two results.
 
 By this course's kernels where these run on the tensors' device; by plain torch for tensors of a CPU where they do not, which is a
-machine with a GPU, or without Triton, and in float64: a ring of processes there shows messages and numbers, and no speed.
+machine with a GPU, or without Triton, and in float64 and bfloat16: a ring of processes there shows messages and numbers, and no speed.
 """
 
 import functools
@@ -10,14 +10,14 @@ import math
 import torch
 
 from course_lib import runtime
-from course_lib.attention import attention, launch_backward
+from course_lib.attention import attention, launch_gradients
 from course_lib.kernels import fast_launch
 from course_lib.kernels.merging import merge as merge_in_place
 
 
 def in_plain_torch(x: torch.Tensor) -> bool:
     """Whether plain torch serves a tensor like this."""
-    return x.device.type == "cpu" and (runtime.mode() != "interpreter" or x.dtype == torch.float64)
+    return x.device.type == "cpu" and (runtime.mode() != "interpreter" or x.dtype in (torch.float64, torch.bfloat16))
 
 
 def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
@@ -32,7 +32,8 @@ def forward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(o, L) like ``attention``'s, without gradients."""
     if not in_plain_torch(q):
-        return attention(q, k, v, causal=causal, causal_offset=offset, return_lse=True)  # type: ignore[return-value]
+        with torch.autocast(q.device.type, enabled=False):  # ranks exchange o, and one without keys makes it like q
+            return attention(q, k, v, causal=causal, causal_offset=offset, return_lse=True)  # type: ignore[return-value]
     s = _scores(q, k, causal, offset)
     L = torch.logsumexp(s, dim=-1)
     return (_weights(s, L) @ _repeated(v, q)).to(q.dtype), L
@@ -68,7 +69,7 @@ def merge(o: torch.Tensor, L: torch.Tensor, part: torch.Tensor, part_L: torch.Te
 
 @functools.lru_cache(maxsize=64)
 def _launcher(causal: bool, offset: int, scale: float, deterministic: bool) -> fast_launch.Replayed:
-    return fast_launch.Replayed(launch_backward, (causal, offset, scale, 0.0, deterministic))
+    return fast_launch.Replayed(launch_gradients, (causal, offset, scale, 0.0, deterministic))
 
 
 def _repeated(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:

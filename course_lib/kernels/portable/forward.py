@@ -3,7 +3,7 @@
 import torch
 
 from course_lib.kernels import LOG2E, tl, triton
-from course_lib.kernels.launching import check_launch, launch
+from course_lib.kernels.launching import check_memory, launch
 from course_lib.kernels.portable.rows import SHAPES, _capped, _elements, _place, _rows, _store_rows
 from course_lib.kernels.portable.tiles import blocks_of, constants_of, strides_in_units
 
@@ -82,7 +82,7 @@ def launch_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, offset: int, scale: float, softcap: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(o, L) for arguments that ``attention`` has checked; a ``softcap`` of 0 is none."""
-    check_launch(q=q, k=k, v=v)
+    check_memory(q=q, k=k, v=v)  # of a compiled model they are not seen before
     (b, h, n_q), (h_k, n_k) = q.shape[:3], k.shape[1:3]
     o, L = torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[:3], dtype=torch.float32)
     if o.numel() == 0:
