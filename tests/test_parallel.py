@@ -271,6 +271,22 @@ def test_a_rank_that_fails_ends_all_and_is_named(tmp_path, how, rank, message) -
             os.kill(int(path.read_text()), 0)
 
 
+def _forked_too_late(rank, how):
+    if how == "silent":
+        os._exit(3)
+    if how == "told":  # by torch, behind a backward pass where there is a GPU
+        raise RuntimeError("Unable to handle autograd's threading in combination with fork-based multiprocessing.")
+    raise LookupError("no such token")
+
+
+@pytest.mark.parametrize(("how", "explained"), [("silent", True), ("told", True), ("other", False)])
+def test_a_rank_that_was_forked_from_a_process_with_a_gpu_is_told_why_it_dies(monkeypatch, how, explained) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    with pytest.raises(parallel.RankError) as caught:
+        parallel.run(_forked_too_late, 2, how)
+    assert ("restart the kernel, and call parallel.run first" in str(caught.value)) == explained
+
+
 def test_no_rank_outlives_the_process_that_asked(tmp_path) -> None:
     asking = os.fork()
     if asking == 0:
