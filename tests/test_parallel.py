@@ -238,6 +238,8 @@ def _failing(rank, folder, how):
         if rank != 1:
             raise RuntimeError("[pair.cc:534] Connection closed by peer [127.0.0.1]:27182")
         os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 1 and how == "never":
+        raise ConnectionError("no such host")
     if rank == 1 and how == "raises":
         raise LookupError("no such token")
     if rank == 1 and how == "leaves":
@@ -256,6 +258,7 @@ def _failing(rank, folder, how):
             1,
             r"(?s)rank 1 ended with code 1 and without a result; the .*\nTraceback.*LookupError: no such token",
         ),
+        ("never", 1, "(?s)rank 1 ended with code 1 .*ConnectionError: no such host"),
         ("leaves", 1, "rank 1 ended with code 0 and without a result; the other ranks were ended"),
         ("lost", 0, r"ranks 0, 1, 2 were not done after 2 s and ended; does each message have a receiver"),
     ],
@@ -263,7 +266,7 @@ def _failing(rank, folder, how):
 def test_a_rank_that_fails_ends_all_and_is_named(tmp_path, how, rank, message) -> None:
     begin = time.monotonic()
     with pytest.raises(parallel.RankError, match=message) as caught:
-        parallel.run(_failing, 3, tmp_path, how, limit=2 if how == "lost" else 60)
+        parallel.run(_failing, 3, tmp_path, how, limit=2 if how in ("lost", "never") else 60)
     assert time.monotonic() - begin < 30
     assert caught.value.rank == rank
     for path in tmp_path.iterdir():

@@ -51,8 +51,8 @@ def run(function: Callable[..., Any], ranks: int, *args: Any, limit: float = 60.
     thread. 'nccl' starts new processes, each with the GPU of its rank; the function stands in a module then, and a script asks for them
     below ``if __name__ == "__main__"``. Results are lists, dictionaries and the like of tensors, which come back on the CPU without
     gradients, and plain data; what the ranks print is printed in their order. Raises RankError if a rank raises or dies, or if one is
-    not done after ``limit`` seconds: whatever happens, no process is left. Raises TypeError or ValueError for other arguments, and where
-    there are fewer GPUs than ranks.
+    not done after ``limit`` seconds: no process is left, on Linux not even where this one is killed. Raises TypeError or ValueError for
+    other arguments, and where there are fewer GPUs than ranks.
     """
     checks.function("function", function)
     checks.whole("ranks", ranks, 1, MOST_RANKS)
@@ -105,6 +105,9 @@ def _wait(folder: Path, processes: list[Any], limit: float) -> None:
                 if code or not (folder / f"{rank}.result").exists():
                     raise RankError(rank, _told(folder, rank, code))
         if running and time.monotonic() > end:
+            for rank in running:
+                if (folder / f"{rank}.error").exists():  # it has missed another one, and waits for that to end
+                    raise RankError(rank, _told(folder, rank, 1))
             names = f"ranks {', '.join(map(str, running))} were" if len(running) > 1 else f"rank {min(running)} was"
             raise RankError(
                 min(running), f"{names} not done after {limit:g} s and ended; does each message have a receiver?"
