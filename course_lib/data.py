@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from course_lib import checks
 
-DATA = Path(__file__).resolve().parents[1] / "data"
+_INSTALLED = Path(__file__).resolve().with_name("_data")  # in a wheel: setup.py
+DATA = _INSTALLED if _INSTALLED.is_dir() else _INSTALLED.parents[1] / "data"
 
 
 class DataError(ValueError):

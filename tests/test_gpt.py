@@ -128,6 +128,13 @@ def test_it_draws_the_same_again_and_others_with_another_seed() -> None:
     assert float((counts - torch.softmax(made(idx)[0, -1].detach() / 2, 0)).abs().max()) < 0.03
 
 
+def test_the_default_device_changes_no_character() -> None:
+    made, right = model(), said(model(), cache="plain")
+    with torch.device("meta"):  # nothing can be read there
+        idx = torch.randint(7, (2, 5), generator=torch.Generator().manual_seed(1), device="cpu")
+        assert gpt.generate(made, idx, 30, temperature=1.0, cache="plain")[:, 5:].tolist() == right
+
+
 def test_the_plays_are_split_by_play() -> None:
     seven, whole = gpt.load_text(), gpt.load_text(whole=True)
     assert (len(seven.plays), len(seven.held_out), len(whole.plays), len(whole.held_out)) == (6, 1, 34, 3)

@@ -1,5 +1,6 @@
 """Training that is stopped and goes on: the same losses as without a stop, and no word from a file that is not whole."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -29,9 +30,27 @@ HOW = {
 }
 
 
-def fitted(path: Path | None = None, sizes=SIZES, **how) -> tuple[gpt.Run, gpt.GPT]:
+class Wrapper(torch.nn.Module):
+    """Its weights go by the model's names with another one before them, as DistributedDataParallel's do."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *args):
+        return self.module(*args)
+
+
+WRAPPERS = {"compiled": functools.partial(torch.compile, backend="eager"), "wrapped": Wrapper}
+
+
+def fresh(sizes=SIZES) -> gpt.GPT:
     torch.manual_seed(0)
-    model = gpt.GPT(gpt.ATTENTIONS["SDPA"], **sizes)
+    return gpt.GPT(gpt.ATTENTIONS["SDPA"], **sizes)
+
+
+def fitted(path: Path | None = None, sizes=SIZES, **how) -> tuple[gpt.Run, gpt.GPT]:
+    model = fresh(sizes)
     return gpt.fit(model, TOKENS, **HOW | how, checkpoint=path), model
 
 
@@ -49,6 +68,64 @@ def test_a_run_that_was_stopped_has_the_losses_of_one_that_was_not(tmp_path) -> 
     assert [p.name for p in tmp_path.iterdir()] == ["run.pt"]
 
 
+def test_fp16_trains_with_a_scale_that_a_checkpoint_keeps(tmp_path) -> None:
+    """The mean over many characters makes gradients that fp16 has no numbers for: without a scale an eighth of their norm is lost."""
+    gradients = []
+    for dtype in (torch.float32, torch.float16):
+        model = fitted(steps=1, batch=4096, clip=None, dtype=dtype)[1]
+        gradients.append(torch.cat([x.grad.flatten() for x in model.parameters()]))
+    right, found = gradients
+    assert (found - right).norm() < 0.02 * right.norm()
+
+    path, half = tmp_path / "run.pt", {"dtype": torch.float16}
+    straight, _ = fitted(path, **half)
+    whole = gpt.load_checkpoint(path)
+    path.unlink()
+    fitted(path, **half, watch=lambda step, loss: step == 5)
+    stopped = gpt.load_checkpoint(path)
+    assert fitted(path, **half)[0].losses == straight.losses
+    assert gpt.load_checkpoint(path)["scaler"] == whole["scaler"] != stopped["scaler"]
+    del stopped["scaler"]  # as checkpoints were before
+    gpt.save_checkpoint(path, stopped)
+    assert fitted(path, **half)[0].losses == pytest.approx(straight.losses, rel=1e-3)
+
+
+def test_the_default_device_changes_no_number(tmp_path) -> None:
+    """A default device on which nothing can be read: whatever fit makes there shows."""
+    sizes = {"steps": 3, "batch": 2, "length": 8, "width": 8, "heads": 2, "layers": 1, "lr": 0.01}
+    models = [fitted(steps=1)[1] for _ in range(2)]
+    runs = [gpt.fit(models[0], TOKENS, **HOW).losses, gpt.train(gpt.ATTENTIONS["SDPA"], "abcd" * 40, **sizes).losses]
+    with torch.device("meta"):
+        again = gpt.fit(models[1], TOKENS, **HOW, checkpoint=tmp_path / "run.pt").losses
+        assert [again, gpt.train(gpt.ATTENTIONS["SDPA"], "abcd" * 40, **sizes).losses] == runs
+        assert gpt.fit(models[1], TOKENS, **HOW, checkpoint=tmp_path / "run.pt").losses == again
+
+
+@pytest.mark.parametrize("wrapped", WRAPPERS.values(), ids=WRAPPERS)
+def test_a_wrapped_model_trains_and_its_checkpoint_is_that_of_the_model(tmp_path, wrapped) -> None:
+    path = tmp_path / "run.pt"
+    straight, plain = fitted()
+    gpt.fit(wrapped(fresh()), TOKENS, **HOW, checkpoint=path, watch=lambda step, loss: step == 5)
+    resumed, again = fitted(path)
+    assert resumed.losses == pytest.approx(straight.losses, rel=1e-5)
+    for x, y in zip(again.parameters(), plain.parameters()):
+        torch.testing.assert_close(x, y)
+    assert gpt.fit(wrapped(fresh()), TOKENS, **HOW, checkpoint=path).losses == resumed.losses
+    with pytest.raises(ValueError, match="tokens has characters numbered 1 to 7, and the model has 7"):
+        gpt.fit(wrapped(fresh()), TOKENS + 1, **HOW)
+    idx = TOKENS[None, :5]
+    assert torch.equal(gpt.generate(wrapped(again), idx, 5, cache="plain"), gpt.generate(again, idx, 5, cache="plain"))
+
+
+def test_a_checkpoint_that_a_compiled_model_left_under_its_own_names_is_gone_on_from(tmp_path) -> None:
+    path = tmp_path / "run.pt"
+    straight, _ = fitted(path, watch=lambda step, loss: step == 5)
+    state = gpt.load_checkpoint(path)
+    state["model"] = {f"_orig_mod.{name}": x for name, x in state["model"].items()}
+    gpt.save_checkpoint(path, state)
+    assert fitted(path)[0].losses[:6] == straight.losses
+
+
 @pytest.fixture
 def slow(tmp_path) -> None:
     (tmp_path / "slow.py").write_text(
@@ -63,7 +140,11 @@ def script(*more: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": str(torch.get_num_threads()),
+        "CUDA_VISIBLE_DEVICES": "",
+    }
 
 
 def run(folder: Path, *more: str) -> subprocess.CompletedProcess:
@@ -153,9 +234,19 @@ def test_a_checkpoint_of_another_text_or_with_code_in_it_is_refused(tmp_path) ->
         fitted(path)
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path) -> None:
+def test_a_folder_that_is_not_there_is_named_before_the_first_step(tmp_path, monkeypatch, capsys) -> None:
+    steps = []
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        fitted(tmp_path / "nowhere" / "run.pt")
+        fitted(tmp_path / "nowhere" / "run.pt", watch=lambda step, loss: steps.append(step))
+    assert steps == []
+    monkeypatch.chdir(tmp_path)
+    for name in ("--checkpoint", "--losses"):
+        monkeypatch.setattr(sys, "argv", script(name, "nowhere/run.pt")[2:])
+        assert command_line.main() == 1
+        said = capsys.readouterr()
+        assert "nowhere" in said.err
+        assert "training" not in said.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_rate_rises_and_falls() -> None:
@@ -198,13 +289,15 @@ def test_the_loss_on_held_out_text_is_the_mean_over_windows() -> None:
         ({"validation": TOKENS.float()}, "validation is torch.float32"),
         ({"validation": TOKENS[:9]}, "validation has 9 characters; pass at least 10"),
         ({"validation": TOKENS - 1}, "validation has characters numbered -1 to 5, and the model has 7"),
+        ({"model": torch.nn.Linear(2, 2)}, r"model is a Linear; pass a GPT"),
+        ({"model": torch.nn.Sequential(fresh(), torch.nn.Linear(7, 7))}, r"model is a Sequential; pass a GPT"),
     ],
 )
 def test_what_is_refused(wrong, message) -> None:
     model = gpt.GPT(gpt.ATTENTIONS["SDPA"], **SIZES)
     before = [x.clone() for x in model.parameters()]
     with pytest.raises((TypeError, ValueError), match=message):
-        gpt.fit(model, **{"tokens": TOKENS} | HOW | wrong)
+        gpt.fit(**{"model": model, "tokens": TOKENS} | HOW | wrong)
     assert all(map(torch.equal, before, model.parameters()))  # refused before the first step
 
 

@@ -3,7 +3,6 @@
 import math
 import os
 
-import numpy as np
 import pytest
 import torch
 from rule import FLOOR, INPUTS, allowed, inputs
@@ -102,11 +101,17 @@ def test_online_is_attention_and_lite_is_the_sum_of_block_averages(kind, d, bloc
 def test_the_inputs_expose_wrong_versions_of_online(mistake, name, d) -> None:
     q, k, v = inputs(name, 100, d, torch.float16)
     oracle = reference.attention(q, k, v)
-    with np.errstate(all="ignore"):
-        wrong = attention_launch(with_mistake(*MISTAKES[mistake]), q, k, v, 32, 64, "ieee")
+    wrong = attention_launch(with_mistake(*MISTAKES[mistake]), q, k, v, 32, 64, "ieee")
     bound = allowed(q, k, v, oracle, "ieee")
     assert measure.max_error(flash_online(q, k, v, 32, 64), oracle) <= bound
     assert measure.max_error(wrong, oracle) > bound
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e30])
+def test_no_kernel_warns_of_its_own_infinities(odd) -> None:
+    x = torch.full((20, 16), odd, device=DEVICE)
+    assert bool(flash_online(x, x, x, 16, 16).isnan().any())
 
 
 def test_lite_is_right_exactly_if_there_is_one_block_of_keys() -> None:

@@ -120,6 +120,22 @@ def test_ulysses_gives_the_same_and_sends_the_bytes_of_the_formula(ranks) -> Non
                 assert sum(x for _, x in sent) == 2 * right, (case, rank, backward)  # a batch of two
 
 
+def _without_length(rank, ranks):
+    """Whether the results are those with it."""
+    equal = []
+    for n, order in itertools.product((17, 3), model.ORDERS):
+        *mine, _ = (parallel.shard(x, ranks, rank, order) for x in _whole((order, True, n, 4, 2, 1), torch.float64))
+        for attend in (parallel.ring_attention, parallel.ulysses_attention):
+            if attend is parallel.ring_attention or order == "contiguous":
+                how = {"causal": True} | ({"order": order} if attend is parallel.ring_attention else {})
+                equal.append(torch.equal(attend(*mine, **how), attend(*mine, **how, length=n)))
+    return equal
+
+
+def test_the_length_may_be_left_out_where_ranks_hold_different_numbers_of_tokens() -> None:
+    assert parallel.run(_without_length, 4, 4) == [[True] * 8] * 4
+
+
 def _decoded(rank, ranks, cuts, q, k, v):
     """This rank's keys are those from a cut to the next."""
     mine = [x[:, :, cuts[rank] : cuts[rank + 1]] for x in (k, v)]
@@ -222,6 +238,8 @@ def _failing(rank, folder, how):
         if rank != 1:
             raise RuntimeError("[pair.cc:534] Connection closed by peer [127.0.0.1]:27182")
         os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 1 and how == "never":
+        raise ConnectionError("no such host")
     if rank == 1 and how == "raises":
         raise LookupError("no such token")
     if rank == 1 and how == "leaves":
@@ -240,6 +258,7 @@ def _failing(rank, folder, how):
             1,
             r"(?s)rank 1 ended with code 1 and without a result; the .*\nTraceback.*LookupError: no such token",
         ),
+        ("never", 1, "(?s)rank 1 ended with code 1 .*ConnectionError: no such host"),
         ("leaves", 1, "rank 1 ended with code 0 and without a result; the other ranks were ended"),
         ("lost", 0, r"ranks 0, 1, 2 were not done after 2 s and ended; does each message have a receiver"),
     ],
@@ -247,12 +266,28 @@ def _failing(rank, folder, how):
 def test_a_rank_that_fails_ends_all_and_is_named(tmp_path, how, rank, message) -> None:
     begin = time.monotonic()
     with pytest.raises(parallel.RankError, match=message) as caught:
-        parallel.run(_failing, 3, tmp_path, how, limit=2 if how == "lost" else 60)
+        parallel.run(_failing, 3, tmp_path, how, limit=2 if how in ("lost", "never") else 60)
     assert time.monotonic() - begin < 30
     assert caught.value.rank == rank
     for path in tmp_path.iterdir():
         with pytest.raises(ProcessLookupError):
             os.kill(int(path.read_text()), 0)
+
+
+def _forked_too_late(rank, how):
+    if how == "silent":
+        os._exit(3)
+    if how == "told":  # by torch, behind a backward pass where there is a GPU
+        raise RuntimeError("Unable to handle autograd's threading in combination with fork-based multiprocessing.")
+    raise LookupError("no such token")
+
+
+@pytest.mark.parametrize(("how", "explained"), [("silent", True), ("told", True), ("other", False)])
+def test_a_rank_that_was_forked_from_a_process_with_a_gpu_is_told_why_it_dies(monkeypatch, how, explained) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    with pytest.raises(parallel.RankError) as caught:
+        parallel.run(_forked_too_late, 2, how)
+    assert ("restart the kernel, and call parallel.run first" in str(caught.value)) == explained
 
 
 def test_no_rank_outlives_the_process_that_asked(tmp_path) -> None:
@@ -295,8 +330,11 @@ def test_what_cannot_be_done_is_refused(monkeypatch) -> None:
         parallel.unshard([x[:, :, :4], x[:, :, 4:]], "contiguous")
     for rank, refused in enumerate(parallel.run(_refusals, 2)):
         assert refused == [
-            "q has 5 tokens, which zigzag cannot halve; pass the length of the whole sequence",
-            f"q has 6 tokens and k 6, but of 20 rank {rank} owns 10 in striped order; pass shard(x, 2, {rank}, 'striped')",
+            *[
+                "rank 0 has 4 tokens of q and 4 of k, but of 10 it owns 5 in contiguous order; pass shard(x, 2, 0, 'contiguous')"
+            ]
+            * 2,
+            f"rank {rank} has 6 tokens of q and 6 of k, but of 20 it owns 10 in striped order; pass shard(x, 2, {rank}, 'striped')",
             "order is 'ring'; choose one of 'contiguous', 'zigzag', 'striped'",
             "q has 3 heads for 2 ranks; pass a multiple, or call ring_attention",
             "q has 6 new tokens, and nothing masks them among themselves; pass one at a time",
@@ -306,7 +344,8 @@ def test_what_cannot_be_done_is_refused(monkeypatch) -> None:
 def _refusals(rank):
     x, found = torch.randn(1, 2, 6, D), []
     for call in (
-        lambda: parallel.ring_attention(*[x[:, :, :5]] * 3),
+        lambda: parallel.ring_attention(*[x[:, :, : 4 + 2 * rank]] * 3, order="contiguous"),
+        lambda: parallel.ulysses_attention(*[x[:, :, : 4 + 2 * rank]] * 3),
         lambda: parallel.ring_attention(x, x, x, order="striped", length=20),
         lambda: parallel.ring_attention(x, x, x, order="ring"),
         lambda: parallel.ulysses_attention(*[torch.randn(1, 3, 6, D)] * 3),

@@ -2,11 +2,16 @@
 
 import itertools
 import lzma
+import os
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
+import pytest
 import yaml
 from importlinter.cli import lint_imports
 from packaging.requirements import Requirement
@@ -90,3 +95,23 @@ def test_imports_run_downwards_only(monkeypatch) -> None:
     assert lint_imports(no_cache=True, no_logo=True) == 0, (
         "an import runs upwards, or a new room has no floor in pyproject.toml"
     )
+
+
+def test_a_wheel_brings_the_tables_and_the_plays(tmp_path) -> None:
+    pytest.importorskip("setuptools")
+    source, wheels, home = (tmp_path / name for name in ("source", "wheels", "home"))
+    bytecode = shutil.ignore_patterns("__pycache__", "node_modules")
+    for name in ("course_lib", "data"):
+        shutil.copytree(ROOT / name, source / name, ignore=bytecode)
+    for name in ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py"):
+        shutil.copy(ROOT / name, source)
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *offline, "-w", wheels, source], check=True)
+    with zipfile.ZipFile(next(wheels.glob("*.whl"))) as wheel:
+        wheel.extractall(home)
+    code = "from course_lib import data, gpt; print(data.__file__, data.gpu('A100-40').sms, len(gpt.load_text().train) > 1e5)"
+    environment = os.environ | {"PYTHONPATH": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    told = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split() == [str(home / "course_lib" / "data.py"), "108", "True"]

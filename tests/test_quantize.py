@@ -184,3 +184,10 @@ def test_outliers_are_as_rare_and_as_large_as_asked() -> None:
 def test_bad_input(call, error, message) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_what_is_drawn_is_the_same_on_whatever_default_device() -> None:
+    here = [quantize.signs(64), *quantize.outliers(50, 8, rate=0.1)]
+    with torch.device("meta"):  # nothing can be read there
+        there = [quantize.signs(64), *quantize.outliers(50, 8, rate=0.1)]
+    assert all(map(torch.equal, here, there))

@@ -87,5 +87,10 @@ def test_slides_that_cannot_be_are_refused(tmp_path) -> None:
         target.write_text(wrong, encoding="utf-8")
         with pytest.raises(ValueError, match=named):
             slides.read(lecture)
-    target.write_text("# T\n\nNote: minute 0. x\n\n---\n\n## Two\n\n![code](#two)\n\nNote: y", encoding="utf-8")
+    target.write_text(
+        "# T\n\nNote: minute 0. We count at minute 7. Go on.\n\n---\n\n## Two\n\n![code](#two)\n\nNote: See minute 0. y",
+        encoding="utf-8",
+    )
+    said = [(slide.minute, slide.note) for slide in slides.read(lecture)]
+    assert said == [(0, "We count at minute 7. Go on."), (None, "See minute 0. y")]
     assert [c.id for c in slides.deck(lecture).cells] == ["slide-1", "one", "slide-2", "two-2"]

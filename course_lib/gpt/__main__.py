@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from course_lib import gpt, runtime
+from course_lib.gpt.checkpoints import check_folder
 
 
 def arguments() -> argparse.Namespace:
@@ -56,6 +57,9 @@ def attention_named(name: str) -> gpt.Attend:
 
 def trained(asked: argparse.Namespace) -> tuple[gpt.GPT, gpt.Run, gpt.Text]:
     """The model behind the last step, on the device that there is."""
+    check_folder("--checkpoint", asked.checkpoint)
+    if asked.losses:
+        check_folder("--losses", asked.losses)
     device, text = runtime.device(), gpt.load_text(whole=not asked.seven)
     torch.manual_seed(asked.seed)
     sizes: dict[str, Any] = {"n_layer": asked.layers, "n_head": asked.heads, "n_embd": asked.width}

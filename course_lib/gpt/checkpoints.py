@@ -51,6 +51,12 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     return checks.instance("state", state, dict, "{'step': 1}")  # type: ignore[no-any-return]
 
 
+def check_folder(name: str, path: Path) -> None:
+    """Raise FileNotFoundError if there is no folder to write ``path`` to: before hours of training, and not behind them."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{name} is {path}, and there is no folder {path.parent}; make it first")
+
+
 def check_same_run(path: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
     """Raise CheckpointError, naming what differs, unless a checkpoint's run has the settings of this one."""
     for name in here | there:

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from course_lib import checks
-from course_lib.gpt.model import GPT, Cache, check_characters
+from course_lib.gpt.model import GPT, Cache, check_characters, inner
 from course_lib.instruments import measure
 from course_lib.kernels.arguments import autocast_dtype
 from course_lib.kernels.kv_cache import KVCache
@@ -48,19 +48,20 @@ def stream(
 
     The arguments are those of ``generate``.
     """
+    inside = inner(model)
     if checks.readable("idx", idx).dim() != 2 or idx.is_floating_point():
         raise ValueError(f"idx has shape {list(idx.shape)} and dtype {idx.dtype}; pass numbers of characters, [B, N]")
     check_characters("idx", idx, model)
     checks.number("temperature", temperature, least=0)
     checks.whole("seed", seed, 0, most=2**31)
-    sizes, chance = model.config, torch.Generator().manual_seed(seed)
+    sizes, chance = inside.config, torch.Generator().manual_seed(seed)
     if window is not None:
         checks.positive_int("window", window)
     if sizes["positions"] == "learned":
         window = min(window or sizes["block_size"], sizes["block_size"])
         if cache == "KVCache" and room is not None and idx.shape[1] + room - 1 <= window:
             window = None  # all fit
-    caches = None if cache is None else _caches(cache, model, idx, room, window)
+    caches = None if cache is None else _caches(cache, inside, idx, room, window)
     fed, begin, seen = idx if window is None else idx[:, -window:], 0, idx
     while True:
         with torch.no_grad():
@@ -130,5 +131,5 @@ def _chosen(scores: torch.Tensor, temperature: float, chance: torch.Generator) -
     if temperature == 0:
         return scores.argmax(dim=-1, keepdim=True)
     sums = torch.softmax(scores.double() / temperature, dim=-1).cumsum(dim=-1)
-    drawn = torch.rand(len(scores), 1, generator=chance, dtype=torch.float64).to(scores.device)
+    drawn = torch.rand(len(scores), 1, generator=chance, dtype=torch.float64, device="cpu").to(scores.device)
     return (sums < drawn * sums[:, -1:]).sum(dim=-1, keepdim=True).clamp(max=scores.shape[-1] - 1)

@@ -49,11 +49,20 @@ def rotated(x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.T
     return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1).to(x.dtype)
 
 
+def inner(model: Any) -> "GPT":
+    """The GPT that ``model`` is, or wraps without parameters of its own, as torch.compile and DataParallel do; else TypeError."""
+    checks.instance("model", model, nn.Module, "GPT(ATTENTIONS['SDPA'], …)")
+    found = next((x for x in model.modules() if isinstance(x, GPT)), None)
+    if found is None or len(list(model.parameters())) > len(list(found.parameters())):
+        raise TypeError(f"model is a {type(model).__name__}; pass a GPT, or a wrapper of one that adds no parameters")
+    return found
+
+
 def check_characters(name: str, numbers: torch.Tensor, model: nn.Module) -> None:
-    """ValueError for a character that the model, if it is a GPT, does not have. Waits for a GPU, so it is asked once for a whole text."""
-    if not isinstance(model, GPT):
+    """ValueError for a character that the GPT in ``model``, if there is one, lacks. Waits for a GPU: asked once for a whole text."""
+    size = next((x.config["vocab_size"] for x in model.modules() if isinstance(x, GPT)), None)
+    if size is None:
         return
-    size = model.config["vocab_size"]
     least, most = (int(x) for x in torch.aminmax(numbers))
     if least < 0 or most >= size:
         raise ValueError(

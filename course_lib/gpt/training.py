@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from course_lib import checks
-from course_lib.gpt.checkpoints import CheckpointError, check_same_run, load_checkpoint, save_checkpoint
-from course_lib.gpt.model import GPT, Attend, check_characters
+from course_lib.gpt.checkpoints import CheckpointError, check_folder, check_same_run, load_checkpoint, save_checkpoint
+from course_lib.gpt.model import GPT, Attend, check_characters, inner
 from course_lib.instruments import measure
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
@@ -87,13 +87,16 @@ def fit(
 ) -> Run:
     """Train ``model`` on rows of ``length`` + 1 characters of ``tokens`` [n], drawn by ``seed`` alone, with AdamW.
 
-    ``dtype`` float16 or bfloat16 means autocast. ``clip`` bounds the gradient's norm. ``validation`` is evaluated each ``every`` steps and
-    at the end, when the ``checkpoint`` is written, too: one that is there is gone on from, and the losses are those of a run that
-    was never stopped, to the bit where the attention's gradients are (on a Hopper GPU ``attention`` adds them up in any order).
-    ``watch(step, loss)`` is called after each step; if it returns True, training ends there. ``compiled`` puts the model
-    through torch.compile(fullgraph=True). Raises ValueError for a text of no more than one row, CheckpointError for a
-    checkpoint that is damaged or another run's, TypeError or ValueError for other arguments.
+    ``model`` may be wrapped (torch.compile, DistributedDataParallel): a checkpoint is the GPT's. ``dtype`` float16 or bfloat16 means
+    autocast; in float16 the loss is scaled, and a step whose gradients overflow is left out. ``clip`` bounds the gradient's norm.
+    ``validation`` is evaluated each ``every`` steps and at the end, when the ``checkpoint`` is written, too: one that is there is gone
+    on from, and the losses are those of a run that was never stopped, to the bit where the attention's gradients are (on a Hopper GPU
+    ``attention`` adds them up in any order). ``watch(step, loss)`` is called after each step; if it returns True, training ends there.
+    ``compiled`` puts the model through torch.compile(fullgraph=True). Raises ValueError for a text of no more than one row,
+    CheckpointError for a checkpoint that is damaged or another run's, FileNotFoundError for one in a folder that is not there, TypeError
+    or ValueError for other arguments.
     """
+    inside = inner(model)
     _check(model, batch, length, dtype, tokens=tokens, **({} if validation is None else {"validation": validation}))
     checks.positive_int("steps", steps)
     checks.number("lr", lr, above=0)
@@ -107,29 +110,33 @@ def fit(
         checks.function("watch", watch)
     if checkpoint is not None:
         checks.instance("checkpoint", checkpoint, Path, "Path('capstone.pt')")
+        check_folder("checkpoint", checkpoint)
     device = next(model.parameters()).device
     held = hashlib.sha256(tokens.cpu().numpy().tobytes()).hexdigest()[:16] if checkpoint else ""
     asked = {"steps": steps, "batch": batch, "length": length, "lr": lr, "warm_up": warm_up, "seed": seed, "clip": clip}
-    settings = model.config | asked | {"dtype": str(dtype), "text": held}
+    settings = inside.config | asked | {"dtype": str(dtype), "text": held}
     tokens = tokens.to(device)
     forward = torch.compile(model, fullgraph=True) if compiled else model
     optimiser = torch.optim.AdamW(model.parameters(), lr=lr, fused=device.type == "cuda")
+    scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
     order, run = torch.Generator().manual_seed(seed), Run([], [], [])
     if checkpoint is not None and checkpoint.exists():
-        run = _resumed(checkpoint, settings, model, optimiser, order)
+        run = _resumed(checkpoint, settings, inside, optimiser, scaler, order)
     columns = torch.arange(length + 1, device=device)
     bar = measure.progress(range(len(run.losses), steps), "training")
     for step in bar:
         begin = time.perf_counter()
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, steps=steps, lr=lr, warm_up=warm_up)
-        starts = torch.randint(len(tokens) - length - 1, (batch, 1), generator=order).to(device)
+        starts = torch.randint(len(tokens) - length - 1, (batch, 1), generator=order, device="cpu").to(device)
         loss = loss_of(forward, tokens[starts + columns], dtype)
         optimiser.zero_grad()
-        loss.backward()
+        scaler.scale(loss).backward()
         if clip is not None:
+            scaler.unscale_(optimiser)
             nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimiser.step()
+        scaler.step(optimiser)
+        scaler.update()
         run.losses.append(loss.item())
         run.seconds.append(time.perf_counter() - begin)
         if hasattr(bar, "set_postfix_str"):
@@ -139,22 +146,31 @@ def fit(
             if validation is not None:
                 run.validation.append((step, evaluate(model, validation, batch=batch, length=length, dtype=dtype)))
             if checkpoint is not None:
-                kept = {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "order": order.get_state()}
-                save_checkpoint(checkpoint, kept | {"settings": settings, "run": run._asdict()})
+                kept = {"model": inside.state_dict(), "optimiser": optimiser.state_dict(), "order": order.get_state()}
+                kept |= {"scaler": scaler.state_dict(), "settings": settings, "run": run._asdict()}
+                save_checkpoint(checkpoint, kept)
         if ends:
             break
     return run
 
 
 def _resumed(
-    path: Path, settings: dict[str, Any], model: GPT, optimiser: torch.optim.Optimizer, order: torch.Generator
+    path: Path,
+    settings: dict[str, Any],
+    model: GPT,
+    optimiser: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
+    order: torch.Generator,
 ) -> Run:
     """What was done before the checkpoint; puts all else back to where it was."""
     state = load_checkpoint(path)
     if not {"settings", "model", "optimiser", "order", "run"} <= set(state):
         raise CheckpointError(f"{path} holds no run of fit; pass another file")
     check_same_run(path, state["settings"], settings)
+    nn.modules.utils.consume_prefix_in_state_dict_if_present(state["model"], "_orig_mod.")  # of a compiled model, once
     model.load_state_dict(state["model"])
+    if state.get("scaler"):  # older checkpoints have none
+        scaler.load_state_dict(state["scaler"])
     optimiser.load_state_dict(state["optimiser"])
     order.set_state(state["order"])
     done = state["run"]
@@ -205,8 +221,8 @@ def train(
     if width % heads:
         raise ValueError(f"width is {width} and heads is {heads}; pass a width that is a multiple of the heads")
     sizes: dict[str, Any] = {"n_layer": layers, "n_head": heads, "n_embd": width, "positions": "learned", "tied": False}
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), torch.device("cpu"):
         torch.manual_seed(0)
         model = GPT(attend, vocab_size=len(letters), block_size=length, **sizes).to(device)
-    tokens = torch.tensor([number[letter] for letter in text])
+        tokens = torch.tensor([number[letter] for letter in text])
     return fit(model, tokens, steps=steps, batch=batch, length=length, lr=lr, dtype=dtype, compiled=compiled)

@@ -3,6 +3,8 @@
 import contextlib
 import itertools
 import math
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -104,7 +106,7 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> No
     tensors = (getattr(x, "base", x) for x in args)  # a descriptor's tensor is its base
     place = next(x.device for x in tensors if isinstance(x, torch.Tensor))
     try:
-        with torch.cuda.device(place) if place.type == "cuda" else contextlib.nullcontext():
+        with torch.cuda.device(place) if place.type == "cuda" else _without_numpys_warnings():
             compiled = kernel[grid](*args, **options)
     except Exception as error:
         if type(error).__name__ != "OutOfResources":
@@ -112,6 +114,16 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> No
         blocks = ", ".join(f"{name.lower()}={value}" for name, value in options.items() if name.startswith("BLOCK"))
         raise ValueError(f"the tiles do not fit this GPU: {error}; pass smaller blocks than {blocks}") from None
     fast_launch.note(kernel, compiled, grid, args, options)
+
+
+@contextlib.contextmanager
+def _without_numpys_warnings() -> Iterator[None]:
+    """Triton's interpreter computes with NumPy, which warns of infinities and NaN; a GPU does not, and masked rows are made of them."""
+    import numpy  # here: a GPU server may have torch and Triton alone
+
+    with numpy.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN", RuntimeWarning)
+        yield
 
 
 def warps(dtype: torch.dtype, input_precision: str, block_m: int, block_n: int, block_d: int) -> int:

@@ -148,7 +148,7 @@ def timings(
     todo = [(rung, n) for rung in rungs().values() if not rung.missing for n in lengths if n <= rung.largest]
     for rung, n in measure.progress(todo, "rungs and lengths"):
         generator = torch.Generator().manual_seed(n)
-        q, k, v = (torch.randn(n, d, dtype=torch.float64, generator=generator) for _ in range(3))
+        q, k, v = (torch.randn(n, d, dtype=torch.float64, generator=generator, device="cpu") for _ in range(3))
         arguments = rung.prepare(q[:rows], k, v)
         call = partial(rung.run, *arguments)
         took = _without_collector(call, seconds_each)

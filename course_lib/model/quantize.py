@@ -5,7 +5,7 @@ the latter; FP8 formats (arXiv 2209.05433).
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -69,10 +69,10 @@ def quantise(x: torch.Tensor, format: str = "e4m3", per: str = "tensor", block: 
 
 
 def signs(d: int, seed: int = 0) -> torch.Tensor:
-    """d random signs, +1 or -1, float32: the diagonal of the rotation."""
+    """d random signs, +1 or -1, float32, on the CPU: the diagonal of the rotation."""
     checks.whole("d", d, 1, most=checks.LARGEST_VIEW)
     generator = torch.Generator().manual_seed(checks.whole("seed", seed, 0, most=2**31 - 1))
-    return 1.0 - 2.0 * torch.randint(0, 2, (d,), generator=generator)
+    return 1.0 - 2.0 * torch.randint(0, 2, (d,), generator=generator, device="cpu")
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
@@ -152,7 +152,7 @@ def folded(weight: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
 
 
 def outliers(n: int, d: int, rate: float = 0.001, size: float = 10.0, seed: int = 0) -> list[torch.Tensor]:
-    """q, k, v [n, d] in float64: N(0, 1), and of ``rate`` of all entries N(0, size²) on top, as in the paper's table 3."""
+    """q, k, v [n, d] in float64, on the CPU: N(0, 1), and of ``rate`` of all entries N(0, size²) on top, as in the paper's table 3."""
     checks.whole("d", d, 1, most=2**16)
     checks.whole("n", n, 1, most=checks.LARGEST_VIEW // d)
     if checks.number("rate", rate, least=0) > 1:
@@ -160,13 +160,12 @@ def outliers(n: int, d: int, rate: float = 0.001, size: float = 10.0, seed: int 
     size = checks.number("size", size, least=0)
     generator = torch.Generator().manual_seed(checks.whole("seed", seed, 0, most=2**31 - 1))
 
-    def normal() -> torch.Tensor:
-        return torch.randn(n, d, generator=generator, dtype=torch.float64)
+    how: dict[str, Any] = {"generator": generator, "dtype": torch.float64, "device": "cpu"}
 
-    return [
-        normal() + size * normal() * (torch.rand(n, d, generator=generator, dtype=torch.float64) < rate)
-        for _ in range(3)
-    ]
+    def normal() -> torch.Tensor:
+        return torch.randn(n, d, **how)
+
+    return [normal() + size * normal() * (torch.rand(n, d, **how) < rate) for _ in range(3)]
 
 
 def eight_bit_attention(

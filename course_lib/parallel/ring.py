@@ -32,25 +32,15 @@ def ring_attention(
 
     q [B, H, c, D], k and v [B, Hk, c, D], of the tokens that ``positions(order, ranks, rank, length)`` names -> [B, H, c, D] in q's
     dtype; all ranks call it alike. ``order`` is 'contiguous', 'zigzag' or 'striped'; under a ``causal`` mask the last two share the work
-    evenly. ``length``, that of the whole sequence, may be left out where it is a multiple of P, in zigzag order of 2P; otherwise some
-    ranks hold fewer tokens, and nothing is padded. While a rank computes, the next keys arrive; dK and dV are added up and travel in
-    fp32. Dtypes as for ``attention``; there are no gradients of gradients. Raises TypeError or ValueError before any message.
+    evenly. Some ranks may hold fewer tokens, and nothing is padded. ``length`` is that of the whole sequence; without it the ranks first
+    tell each other how many tokens they hold, for which a GPU's process waits. While a rank computes, the next keys arrive; dK and dV are
+    added up and travel in fp32. Dtypes as for ``attention``; there are no gradients of gradients. Raises TypeError or ValueError before
+    any key travels, on all ranks where one of them holds other tokens than it owns and ``length`` is left out.
     """
     ranks, rank = members(group)
     checks.one_of("order", order, model.ORDERS)
     check_tensors(q, k, v, causal)
-    if length is None:
-        length = q.shape[2] * ranks
-        if order == "zigzag" and q.shape[2] % 2:
-            raise ValueError(
-                f"q has {q.shape[2]} tokens, which zigzag cannot halve; pass the length of the whole sequence"
-            )
-    own = model.owned(order, ranks, rank, length)
-    if q.shape[2] != own or k.shape[2] != own:
-        raise ValueError(
-            f"q has {q.shape[2]} tokens and k {k.shape[2]}, but of {length} rank {rank} owns {own} in {order} order; "
-            f"pass shard(x, {ranks}, {rank}, {order!r})"
-        )
+    length = whole_length(q, k, group, order, length)
     return _Ring.apply(q, k, v, group, _plan(order, ranks, rank, length, causal))  # type: ignore[no-any-return]
 
 
@@ -61,6 +51,26 @@ def members(group: dist.ProcessGroup | None) -> tuple[int, int]:
     if group is not None:
         checks.instance("group", group, dist.ProcessGroup, "torch.distributed.group.WORLD")
     return dist.get_world_size(group), dist.get_rank(group)
+
+
+def whole_length(q: torch.Tensor, k: torch.Tensor, group: Any, order: str, length: int | None) -> int:
+    """``length``, or, where it is None, that of what all ranks hold; ValueError where a rank does not hold what it owns of it."""
+    ranks, rank = members(group)
+    held = {rank: [q.shape[2], k.shape[2]]}
+    if length is None:
+        mine = torch.tensor(held[rank], device=q.device)
+        all_of_them = [torch.empty_like(mine) for _ in range(ranks)]
+        dist.all_gather(all_of_them, mine, group=group)
+        held = dict(enumerate(torch.stack(all_of_them).tolist()))
+        length = sum(queries for queries, _ in held.values())
+    for other, (queries, keys) in held.items():
+        own = model.owned(order, ranks, other, length)
+        if queries != own or keys != own:
+            raise ValueError(
+                f"rank {other} has {queries} tokens of q and {keys} of k, but of {length} it owns {own} in {order} order; "
+                f"pass shard(x, {ranks}, {other}, {order!r})"
+            )
+    return length
 
 
 def check_tensors(q: Any, k: Any, v: Any, causal: Any) -> None:

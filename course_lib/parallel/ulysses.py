@@ -9,10 +9,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from course_lib import checks
 from course_lib.model.parallel import owned
 from course_lib.parallel import blocks
-from course_lib.parallel.ring import check_tensors, members
+from course_lib.parallel.ring import check_tensors, members, whole_length
 
 
 def ulysses_attention(
@@ -28,18 +27,12 @@ def ulysses_attention(
 
     q [B, H, c, D], k and v [B, Hk, c, D], of the tokens that the rank owns in contiguous order -> [B, H, c, D]; all ranks call it alike.
     H is a multiple of the number of ranks P; heads of k and v are repeated up to the next common multiple of Hk and P, and sent so.
-    ``length``, that of the whole sequence, may be left out where P divides it. Dtypes as for ``attention``. Raises TypeError or
-    ValueError before any message.
+    ``length`` and dtypes as for ``ring_attention``. Raises TypeError or ValueError before any head travels, and as ``ring_attention`` does.
     """
-    ranks, rank = members(group)
+    ranks, _ = members(group)
     check_tensors(q, k, v, causal)
-    length = q.shape[2] * ranks if length is None else checks.positive_int("length", length)
+    length = whole_length(q, k, group, "contiguous", length)
     tokens = [owned("contiguous", ranks, other, length) for other in range(ranks)]
-    if q.shape[2] != tokens[rank] or k.shape[2] != tokens[rank]:
-        raise ValueError(
-            f"q has {q.shape[2]} tokens and k {k.shape[2]}, but of {length} rank {rank} owns {tokens[rank]} in contiguous order; "
-            f"pass shard(x, {ranks}, {rank}, 'contiguous')"
-        )
     (b, heads, c, d), kv_heads = q.shape, k.shape[1]
     if heads % ranks:
         raise ValueError(f"q has {heads} heads for {ranks} ranks; pass a multiple, or call ring_attention")

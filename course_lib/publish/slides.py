@@ -24,7 +24,7 @@ TEXT, CODE = 32, 22  # pixels
 
 _CELL = re.compile(r"^!\[(code)?\]\(#([\w-]+)\)$", re.MULTILINE)
 FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_MINUTE = re.compile(r"minute (\d+)\.\s*")
+_MINUTE = re.compile(r"\Aminute (\d+)\.\s*")
 
 
 @dataclass(frozen=True)

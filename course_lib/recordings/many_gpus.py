@@ -152,12 +152,13 @@ def _ways(cell: Cell, gradients: bool, device: torch.device) -> dict[str, Way]:
         return Way(run, **more)
 
     best, causal = "zigzag" if cell.causal else "contiguous", cell.causal
+    how: dict[str, Any] = {"causal": causal, "length": cell.n}
     found = {ONE: way("all", partial(attention, causal=causal))}
     orders = ("contiguous", "zigzag", "striped") if causal and cell.n < LONG else (best,)
     for order in orders:
-        found[f"ring, {order}"] = way(order, partial(parallel.ring_attention, order=order, causal=causal))
+        found[f"ring, {order}"] = way(order, partial(parallel.ring_attention, order=order, **how))
     if cell.heads % dist.get_world_size() == 0:
-        found["Ulysses"] = way("contiguous", partial(parallel.ulysses_attention, causal=causal))
+        found["Ulysses"] = way("contiguous", partial(parallel.ulysses_attention, **how))
     for name, rotation in CONTEXT.items():
         if cell.n == LONG and rotation == "allgather":
             continue
