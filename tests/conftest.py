@@ -23,10 +23,7 @@ settings.register_profile("course", deadline=None)  # a busy machine is slow, no
 settings.load_profile("course")
 
 if importlib.util.find_spec("nbformat"):  # a GPU server with torch and triton alone runs the kernels' tests
-    from attacking import copy, place, way  # noqa: F401 - the fixtures of the grader's tests
     from browsing import browser, close_browser, lab, open_file, show  # noqa: F401 - the fixtures of the browser tests
-
-    from course_lib.exercises.processes import large_pages
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -118,8 +115,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Raise UsageError if pytest-xdist does not keep groups together: each worker would then start all servers and browsers."""
-    if importlib.util.find_spec("nbformat"):
-        large_pages.take()  # hundreds of tests fork this process
     gc.enable()
     if getattr(session.config.option, "loadgroup", False):
         for item in session.items:
