@@ -55,14 +55,6 @@ def wrong_skips_what_is_nan(O_p, L_p, owner, n):
     return O, L
 
 
-def wrong_powers_of_L(O_p, L_p, owner, n):
-    """without subtracting"""
-    w = torch.exp2(L_p)
-    total = torch.zeros(n).index_add(0, owner, w)
-    O = torch.zeros(n, O_p.shape[1]).index_add(0, owner, w[:, None] * O_p.nan_to_num(0.0))
-    return O / total.masked_fill(total == 0, 1)[:, None], total.log2()
-
-
 def wrong_the_pages_merge_for_each_row(O_p, L_p, owner, n):
     """base 2 is taken for base e"""
     O, L = torch.zeros(n, O_p.shape[1]), torch.full((n,), -math.inf)
@@ -72,13 +64,6 @@ def wrong_the_pages_merge_for_each_row(O_p, L_p, owner, n):
             L[row] = torch.logsumexp(L_p[mine], 0)
             O[row] = torch.exp(L_p[mine] - L[row]) @ O_p[mine]
     return O, L
-
-
-def wrong_the_same_number_of_pieces_each(O_p, L_p, owner, n):
-    order = owner.argsort()
-    O, L = O_p[order].view(n, -1, O_p.shape[1]), L_p[order].view(n, -1)
-    w = torch.softmax(L * math.log(2), 1).nan_to_num(0.0)
-    return (w[..., None] * O.nan_to_num(0.0)).sum(1), torch.logsumexp(L * math.log(2), 1) / math.log(2)
 
 
 def wrong_a_large_negative_number_for_no_key(O_p, L_p, owner, n):
