@@ -74,6 +74,7 @@ WRONG = {
         "    return", "    L = torch.tensor([m + math.log(l) if l else -math.inf])\n    return",
         f"l{FACTOR} + {ADDED}", "float(torch.exp(torch.logsumexp(torch.cat([L, x]).double(), 0) - new))",
     ),
-    "if the new terms are rescaled like the old ℓ: they are measured from the new maximum already": (f"l{FACTOR}", "l", f"l + {ADDED}", f"(l + {ADDED}){FACTOR}"),
+    "if the new terms are rescaled like the old ℓ: they are measured from the new maximum already":
+        (f"l{FACTOR} + {ADDED}", f"(l + {ADDED}){FACTOR}"),
     "if the old ℓ is dropped: each block is then normalised by its own sum": (f"l{FACTOR} + ", ""),
 }  # fmt: skip
