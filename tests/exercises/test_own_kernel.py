@@ -5,8 +5,8 @@ import torch
 
 from course_lib import runtime
 from course_lib.exercises import own_kernel
-from course_lib.exercises.catalogue import exercises
-from course_lib.exercises.checker import progress_file
+from course_lib.exercises import passed as kept
+from course_lib.exercises.exercise import exercises
 from course_lib.instruments.peers import plain_attention
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_progress")]
@@ -14,7 +14,7 @@ DEVICE = runtime.device()
 
 
 def passed(name: str) -> None:
-    progress_file.save(name, "passed", exercises()[name].solution.source)
+    kept.keep(name, exercises()[name].module.SOLUTION)
 
 
 def heads(tokens: int, spread: float = 1.0) -> list[torch.Tensor]:
@@ -70,9 +70,8 @@ def test_ours_serves_where_nothing_was_passed_and_says_why() -> None:
     assert own.words.endswith("window_kernel is lecture 05's: it comes in once it has passed its check")
     q, k, v = heads(20)
     torch.testing.assert_close(own.attend(q, k, v), plain_attention(q, k, v, True), atol=1e-5, rtol=1e-5)
-    progress_file.save("window_kernel", "passed")
+    kept.keep("window_kernel", "import nothing_there\n\ndef helper(): ...")
     assert own_kernel.own_attention().words.endswith("run its check again, as its code was not kept")
-    progress_file.save("window_kernel", "passed", "import nothing_there\n\ndef helper(): ...")
     assert not own_kernel.own_attention().yours
 
 
