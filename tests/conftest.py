@@ -56,8 +56,8 @@ def seeded() -> Iterator[None]:
 
 @pytest.fixture
 def own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A progress file that ends with the test."""
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
+    """What is passed is forgotten when the test ends."""
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -86,8 +86,7 @@ def explorers_of(cell: pytest.Item) -> Iterator[pytest.Item]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What stays together on one worker, and what is skipped where there is no Triton, unless that has to be a failure.
 
-    A lecture's cells share a kernel; the browser tests servers, for whose waits the other workers compute; those of exercises the
-    students' copy, and what has become of the known-wrong answers.
+    A lecture's cells share a kernel; the browser tests servers, for whose waits the other workers compute.
     COURSE_REQUIRE_GPU=1 (`make test-gpu`) wants GPU mode; COURSE_REQUIRE_KERNELS=1 (`.ci/run`) wants any with kernels.
     """
     for lecture, cells in itertools.groupby(items[:], lambda item: item.parent):
@@ -100,8 +99,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
         elif item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.xdist_group("browser"))
-        elif {"copy", "exercise"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("exercises"))
     mode = runtime.mode()
     if os.environ.get("COURSE_REQUIRE_GPU") == "1" and mode != "GPU":
         raise pytest.UsageError(f"COURSE_REQUIRE_GPU is set, but this machine is in the mode: {mode}")
