@@ -40,11 +40,6 @@ def wrong_as_one_more_key_with_the_mean_value(O, L, sink):
     return O * torch.exp(L - new)[..., None] + torch.exp(sink[:, None] - new)[..., None] * O.mean(1, keepdim=True), new
 
 
-def wrong_nan_to_zero_everywhere(O, L, sink):
-    L_new = torch.log(L.exp() + sink[:, None].exp())
-    return torch.nan_to_num(O * (L - L_new).exp()[..., None]), torch.nan_to_num(L_new)
-
-
 def wrong_sum_instead_of_log(O, L, sink):
     """if O stays as it was"""
     return O, torch.logaddexp(L, sink[:, None])
