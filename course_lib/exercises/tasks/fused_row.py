@@ -33,7 +33,7 @@ class Row(Sequence):
 def run(function, case):
     """The row, and in words what is read more than once or in another order; '' for nothing."""
     q, k, v = case.args
-    reads = []
+    reads: list[tuple[int, str, int]] = []
     found = function(list(q), *([Row(reads, j, name, row) for j, row in enumerate(x)] for name, x in zip("kv", (k, v))))
     if found is None:
         return None
@@ -43,7 +43,7 @@ def run(function, case):
 
 
 def wrong_order(reads):
-    numbers, begun = set(), {}  # begun: rows, in order
+    numbers, begun = set(), dict[tuple[int, str], int]()  # begun: rows, in order
     for row, name, column in reads:
         if (row, name, column) in numbers:
             last = max(at for at, of in begun if of == name)

@@ -89,7 +89,7 @@ def cases(draw):
         yield Case(words, ({**sizes, "bytes": round(more * _needed(heads, n, 64, 64))},))
     drawn = 0
     while drawn < 6:
-        heads, n, d, block = draw.randint(1, 300), draw.randint(100, 20_000), *draw.choices((64, 128), k=2)
+        heads, n, (d, block) = draw.randint(1, 300), draw.randint(100, 20_000), draw.choices((64, 128), k=2)
         report = {
             "heads": heads, "n": n, "d": d, "block": block, "programs": draw.choice((heads, heads * math.ceil(n / block))),
             "sms": draw.choice((108, 132)), "resident": draw.randint(1, 4),
