@@ -59,9 +59,11 @@ def _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: t
         if BUG == "taken off":
             s = s - 100.0 * (1 - seen.to(tl.float32))
         p = tl.exp(s - L[:, None])
-        if BUG == "again" or BUG == "tf32":
+        if BUG == "again" or BUG == "tf32" or BUG == "in memory":
             p = tl.where(seen, p, 0.0)
         dv += tl.dot(tl.trans(p), _loaded(do_ptr, rows, n, D), input_precision=None if BUG == "tf32" else "ieee")
+        if BUG == "in memory":
+            tl.store(dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :], dv, mask=keys[:, None] < n)
     tl.store(dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :], dv, mask=keys[:, None] < n)
 
 
@@ -89,13 +91,4 @@ def wrong_as_on_the_page(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.co
 
 @triton.jit
 def wrong_sum_in_memory(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    at = dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :]
-    tl.store(at, tl.zeros([BLOCK, D], tl.float32), mask=keys[:, None] < n)
-    for start in range(tl.program_id(0) * BLOCK, n, BLOCK):
-        rows = start + tl.arange(0, BLOCK)
-        L = tl.load(L_ptr + rows, mask=rows < n, other=float("inf"))
-        s = tl.dot(_loaded(q_ptr, rows, n, D), tl.trans(_loaded(k_ptr, keys, n, D)), input_precision="ieee")
-        p = tl.trans(tl.where(rows[:, None] >= keys[None, :], tl.exp(s * scale - L[:, None]), 0.0))
-        part = tl.dot(p, _loaded(do_ptr, rows, n, D), input_precision="ieee")
-        tl.store(at, part + tl.load(at, mask=keys[:, None] < n, other=0.0), mask=keys[:, None] < n)
+    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, "in memory")

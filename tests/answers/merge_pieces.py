@@ -5,16 +5,6 @@ import torch
 from course_lib.kernels import merging
 
 
-def right_row_by_row(O_p, L_p, owner, n):
-    O, L = [], []
-    for row in range(n):
-        mine = (owner == row) & (L_p > -math.inf)
-        s = L_p[mine] * math.log(2)
-        O.append(torch.softmax(s, 0) @ O_p[mine])
-        L.append(torch.logsumexp(s, 0) / math.log(2) if len(s) else torch.tensor(-math.inf))
-    return torch.stack(O), torch.stack(L)
-
-
 def right_piece_by_piece(O_p, L_p, owner, n):
     O, L = torch.zeros(n, O_p.shape[1]), torch.full((n,), -math.inf)
     for o, l, row in zip(O_p, L_p, owner.tolist()):
@@ -72,14 +62,6 @@ def wrong_a_large_negative_number_for_no_key(O_p, L_p, owner, n):
     total = torch.zeros(n).index_add(0, owner, w)
     O = torch.zeros(n, O_p.shape[1]).index_add(0, owner, w[:, None] * O_p.nan_to_num(0.0))
     return O / total.clamp(min=1e-30)[:, None], L + total.log2()
-
-
-def wrong_a_product_with_nan(O_p, L_p, owner, n):
-    """0 · NaN"""
-    table = torch.where(owner == torch.arange(n)[:, None], L_p, -math.inf) * math.log(2)
-    mine = torch.softmax(table, 1).nan_to_num(0.0)
-    O = torch.zeros(n, O_p.shape[1]).index_add(0, owner, mine[owner, torch.arange(len(owner))][:, None] * O_p)
-    return O, torch.logsumexp(table, 1) / math.log(2)
 
 
 def wrong_by_the_library_in_place(O_p, L_p, owner, n):

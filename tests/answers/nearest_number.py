@@ -17,12 +17,6 @@ def right_in_fractions(x, mantissa, lowest):
     return float(round(Fraction(x) / step) * step)
 
 
-def wrong_rounded_to_float32_first(x, mantissa, lowest):
-    x = float(np.float32(x)) if 1e-40 < x < 3e38 and mantissa < 24 else x
-    step = _step(x, mantissa, lowest)
-    return round(x / step) * step
-
-
 def wrong_in_numpys_float32(x, mantissa, lowest):
     """fp32"""
     x = np.float32(x)

@@ -19,9 +19,8 @@ def _walk(memory, Q, K, V, O, G, block_m, block_n, get=None, put=None, bug="", b
                     end = j + block_n if bug else min(j + block_n, int(limit.max()))
                     k, v = get(K, j, end), get(V, j, end)
                     s = memory.matmul(q, k.T)
-                    if bug != "no mask":
-                        s = s.masked_fill(torch.arange(j, j + len(k)) >= limit, low)
-                    new = s.max().expand(count, 1) if bug == "one for all rows" else s.amax(1, keepdim=True)
+                    s = s.masked_fill(torch.arange(j, j + len(k)) >= limit, low)
+                    new = s.amax(1, keepdim=True)
                     new = new if bug == "block maximum" else torch.maximum(m, new)
                     safe = new if bug else new.masked_fill(new == -math.inf, 0)
                     p, old = torch.exp(s - safe), torch.exp(m - safe)
@@ -86,28 +85,14 @@ def wrong_tiles_after_their_scope(memory, Q, K, V, O, G, block_m, block_n):
     _walk(memory, Q, K, V, O, G, block_m, block_n, get)
 
 
-def wrong_row_by_row(memory, Q, K, V, O, G, block_m, block_n):
-    _walk(memory, Q, K, V, O, G, 1, block_n)
-
-
 def wrong_copies_of_k_for_each_head(memory, Q, K, V, O, G, block_m, block_n):
     copies = [memory.hbm(f"{x.name} of all heads", x.data.repeat(G, 1)) for x in (K, V)]
     _walk(memory, Q, *copies, O, G, block_m, block_n)
 
 
-def wrong_one_maximum_for_all_rows(memory, Q, K, V, O, G, block_m, block_n):
-    """all rows have one maximum"""
-    _walk(memory, Q, K, V, O, G, block_m, block_n, bug="one for all rows")
-
-
 def wrong_maximum_of_the_block(memory, Q, K, V, O, G, block_m, block_n):
     """of the block of keys alone"""
     _walk(memory, Q, K, V, O, G, block_m, block_n, bug="block maximum")
-
-
-def wrong_no_mask(memory, Q, K, V, O, G, block_m, block_n):
-    """if nothing is masked: a block walks as far"""
-    _walk(memory, Q, K, V, O, G, block_m, block_n, bug="no mask")
 
 
 def wrong_mask_of_the_lowest_score(memory, Q, K, V, O, G, block_m, block_n):

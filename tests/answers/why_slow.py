@@ -27,11 +27,6 @@ def right_without_q_and_o(report):
     return best, 1.0 if best == "neither" else bounds[best]
 
 
-def wrong_ignores_resident(report):
-    """an SM is taken to have one seat"""
-    return right_as_shares(dict(report, resident=1))
-
-
 def wrong_in_fp32(report):
     """numbers have 4 bytes"""
     return right_as_shares(dict(report, bytes=report["bytes"] / 2))
@@ -64,12 +59,6 @@ def wrong_seats_without_blocks(report):
     """beyond the blocks"""
     seats = report["sms"] * report["resident"]
     return _by_bounds(report, more=seats / min(seats, report["programs"]))
-
-
-def wrong_empty_seats_if_bounds_are_near(report):
-    change, bound = _by_bounds(report)
-    more = _by_bounds(dict(report, bytes=1), least=0)[1]
-    return ("programs", more) if change == "bytes" and more > 0.8 * bound else (change, bound)
 
 
 def wrong_bytes_if_bounds_are_near(report):
