@@ -108,9 +108,9 @@ student: $(READY)  ## copy the course without outputs, slides, answers, solution
 	@$(PYTHON) -m course_lib.exercises student "$(or $(DIR),student)"
 
 .PHONY: grade
-grade: $(READY)  ## check the exercises in a folder of students' notebooks: make grade DIR=folder
+grade: $(READY)  ## check the exercises in a folder of students' notebooks, each student's in a sandbox: make grade DIR=folder
 	@test -n "$(DIR)" || { echo "which folder? make grade DIR=folder"; exit 1; }
-	@$(PYTHON) -m course_lib.exercises grade --die-with-parent "$(DIR)"
+	@$(PYTHON) -m course_lib.exercises grade "$(DIR)" $(if $(SANDBOX),--sandbox "$(SANDBOX)")
 
 .PHONY: record
 record: $(READY)  ## re-run all recorded measurements on this GPU

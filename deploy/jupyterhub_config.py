@@ -14,7 +14,9 @@ COURSE = Path(__file__).resolve().parents[1]
 DEPLOY = COURSE / "deploy"
 STATE = Path(os.environ.get("COURSE_HUB_STATE") or "/var/lib/flash-attention-hub")
 
-if [p for kind in ("solutions", "oracles") for p in (COURSE / f"course_lib/exercises/{kind}").glob("[!_]*.py")]:
+if any(
+    "\nSOLUTION" in path.read_text(encoding="utf-8") for path in (COURSE / "course_lib/exercises/tasks").glob("*.py")
+):
     sys.exit(f"{COURSE} holds the solutions; serve the folder that `make student DIR=folder` writes")
 for needed in (COURSE, Path(sys.executable).resolve()):
     if (closed := closed_folder(needed)) is not None:

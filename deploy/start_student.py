@@ -31,7 +31,7 @@ if __name__ == "__main__":
     if processes := os.environ.get("COURSE_HUB_PROCESSES"):  # in a container of its own a student needs no such limit
         limit(int(os.environ["MEM_LIMIT"]), int(processes))
     bring_lectures(home)
-    os.environ["COURSE_PROGRESS"] = str(home / ".progress.json")
+    os.environ["COURSE_PROGRESS"] = str(home / ".progress")
     runtime = home / ".run"  # a short name: a kernel's socket takes 107 characters at most
     runtime.mkdir(exist_ok=True)
     os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)

@@ -20,10 +20,7 @@ settings.register_profile("course", deadline=None)  # a busy machine is slow, no
 settings.load_profile("course")
 
 if importlib.util.find_spec("nbformat"):  # a GPU server with torch and triton alone runs the kernels' tests
-    from attacking import copy, place, way  # noqa: F401 - the fixtures of the grader's tests
     from browsing import browser, close_browser, lab, open_file, show  # noqa: F401 - the fixtures of the browser tests
-
-    from course_lib.exercises.processes import large_pages
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +34,8 @@ def seeded() -> Iterator[None]:
 
 @pytest.fixture
 def own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A progress file that ends with the test."""
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
+    """What is passed is forgotten when the test ends."""
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -67,8 +64,7 @@ def explorers_of(cell: pytest.Item) -> Iterator[pytest.Item]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What stays together on one worker, and what is skipped where there is no Triton, unless that has to be a failure.
 
-    A lecture's cells share a kernel; the browser tests servers, for whose waits the other workers compute; those of exercises the
-    students' copy, and what has become of the known-wrong answers.
+    A lecture's cells share a kernel; the browser tests servers, for whose waits the other workers compute.
     COURSE_REQUIRE_GPU=1 (`make test-gpu`) wants GPU mode; COURSE_REQUIRE_KERNELS=1 (`.ci/run`) wants any with kernels.
     """
     for lecture, cells in itertools.groupby(items[:], lambda item: item.parent):
@@ -81,8 +77,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
         elif item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.xdist_group("browser"))
-        elif {"copy", "exercise"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("exercises"))
     mode = runtime.mode()
     if os.environ.get("COURSE_REQUIRE_GPU") == "1" and mode != "GPU":
         raise pytest.UsageError(f"COURSE_REQUIRE_GPU is set, but this machine is in the mode: {mode}")
@@ -96,8 +90,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Raise UsageError if pytest-xdist does not keep groups together: each worker would then start all servers and browsers."""
-    if importlib.util.find_spec("nbformat"):
-        large_pages.take()  # hundreds of tests fork this process
     gc.enable()
     if getattr(session.config.option, "loadgroup", False):
         for item in session.items:

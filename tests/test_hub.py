@@ -19,7 +19,7 @@ import pytest
 from classroom import BLOCK, PAGE, Answer, Classroom, Notebook, Student, classroom, memory, told
 
 from course_lib import data
-from course_lib.exercises.handout.bundle import write_bundle
+from course_lib.exercises import handout
 from course_lib.publish import notebooks
 from course_lib.recordings import records
 from course_lib.show.tables import Table
@@ -68,7 +68,7 @@ def everyone(work: Callable[..., None], *columns: list) -> None:  # type: ignore
 def room() -> Iterator[Classroom]:
     folder = Path(tempfile.mkdtemp(prefix="class-"))
     folder.chmod(0o755)
-    write_bundle(folder / "course")
+    handout.write(folder / "course")
     shutil.copytree(ROOT / "deploy" / "node_modules", folder / "course" / "deploy" / "node_modules", symlinks=True)
     with classroom(folder, folder / "course", THIRTY) as found:
         yield found
@@ -106,10 +106,11 @@ def test_the_lectures_are_the_students_own_and_hold_no_solution(lesson: Lesson) 
     answer = lesson.open["student01"].run(
         "import course_lib, pathlib, getpass\n"
         "print(getpass.getuser(), pathlib.Path.cwd(), pathlib.Path(course_lib.__file__).parents[1])\n"
-        "print([p.name for p in (pathlib.Path(course_lib.__file__).parent / 'exercises/solutions').iterdir()])"
+        "print(['SOLUTION' in p.read_text() for p in (pathlib.Path(course_lib.__file__).parent / 'exercises/tasks').glob('*.py')])"
     )
     assert answer.text.split("\n")[0] == f"student01 /home/student01/notebooks {lesson.room.course}"
-    assert "['__init__.py']" in answer.text.replace(", '__pycache__'", "").replace("'__pycache__', ", "")
+    assert "False" in answer.text
+    assert "True" not in answer.text
 
 
 def test_nobody_reads_the_files_of_another(lesson: Lesson) -> None:

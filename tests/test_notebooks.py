@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from course_lib.exercises.handout import cells as exercise_cells
+from course_lib.exercises.exercise import exercises
 from course_lib.publish import form, notebooks
 
 LECTURES = notebooks.lectures()
@@ -18,6 +18,10 @@ def load(path):
 
 def code_cells(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def is_exercise(cell):
+    return "exercise" in cell.metadata.get("tags", [])
 
 
 @pytest.fixture(params=LECTURES, ids=lambda path: path.stem)
@@ -103,7 +107,7 @@ def test_a_page_keeps_to_the_form(path) -> None:
     notebook = load(path)
     assert notebook.metadata.course.study <= 65, "an hour for a reader who works alone: cut, or fold"
     assert 2 <= form.predictions(notebook) <= 7, "two to seven predictions; what cannot be derived is 'Look for'"
-    own = [cell for cell in code_cells(notebook)[1:] if not exercise_cells.is_exercise(cell)]
+    own = [cell for cell in code_cells(notebook)[1:] if not is_exercise(cell)]
     long = [cell.id for cell in own if form.visible_code(cell) > 12]
     assert not long, (
         "twelve lines that are worth reading; fold the rest (hide-input), or call a figure of course_lib.figures"
@@ -118,22 +122,17 @@ def test_cells_are_few_short_and_named_once(path) -> None:
     long = [cell.id for cell in code_cells(notebook) if len(cell.source.splitlines()) > 25]
     assert not long, "over 25 lines: shorten these cells, or move their code to the library"
     assert len({cell.id for cell in notebook.cells}) == len(notebook.cells), "two cells have one id"
-    own = [cell for cell in notebook.cells if not exercise_cells.is_exercise(cell)]
+    own = [cell for cell in notebook.cells if not is_exercise(cell)]
     assert 12 <= len(own) <= 50, "a lecture has 12 to 50 cells besides its exercises"
     code = len(code_cells(notebook))
     assert len(notebook.cells) - code >= code, "more code cells than markdown cells: say more, or join some code"
 
 
-def test_the_exercises_are_those_of_the_library_and_take_no_name_of_the_page(path) -> None:
-    notebook = load(path)
-    page, found = exercise_cells.own_code(notebook), [c for c in notebook.cells if exercise_cells.is_exercise(c)]
-    wanted = exercise_cells.cells(path.name[:2], page)
-    assert [(c.id, c.source) for c in found] == [(c.id, c.source) for c in wanted], (
-        "run `python -m course_lib.exercises write`"
-    )
-    for exercise in exercise_cells.lecture_exercises(path.name[:2]):
-        assert not re.search(rf"\b{exercise.name}\b", page), (
-            f"the page's own code holds the word {exercise.name!r} (code, text or comment): rename the exercise or the word"
+def test_an_exercise_takes_no_name_of_the_page(path) -> None:
+    own = "\n".join(cell.source for cell in code_cells(load(path)) if not is_exercise(cell))
+    for name, exercise in exercises().items():
+        assert exercise.lecture != path.name[:2] or not re.search(rf"\b{name}\b", own), (
+            f"the page's own code holds the word {name!r} (code, text or comment): rename the exercise or the word"
         )
 
 

@@ -1,7 +1,6 @@
-"""What the deliverables of lecture 14 are checked by. Each check returns what it found, in words, or raises Refused."""
+"""What three deliverables of lecture 14 are checked by. Each check returns what it found, in words, or raises Refused."""
 
 import math
-import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,11 @@ import torch
 
 from course_lib import data, gpt, runtime
 from course_lib.instruments.peers import plain_attention
-from course_lib.model import training_step
 
 SEEDS, LEAST_STEPS, LAST = 3, 30, 10  # runs of each attention, steps of each, and those at the end whose mean counts
 RECORDED = ("capstone_losses", "capstone_backends")  # runs whose losses lie in data/, rounded to six digits
 ROUNDING = 1e-3  # nats, above what it leaves between two attentions in float32 after some dozens of steps
 CLOSE = 1e-4  # nats, between two attentions in float32 over three steps
-DRAWN = 3  # cases of a kind that nobody has seen
 LENGTH = 70  # rows that an attention is asked for: more than a model of the page trains with
 
 
@@ -120,84 +117,6 @@ def judged(runs: Mapping[str, Sequence[Sequence[float]]]) -> list[str]:
     return found
 
 
-def counted(functions: tuple[Callable[..., float], Callable[..., float]]) -> list[str]:
-    """Amdahl's bound and the crossing, on cases that tell the usual mistakes apart, and on some that each check draws anew."""
-    if not isinstance(functions, tuple) or len(functions) != 2:
-        raise Refused("hand in both functions: (gain, crossing)")
-    gain, crossing = functions
-    draw = random.Random()
-    steps = [(draw.randint(2, 9) / 8, draw.randint(1, 9) / 64, draw.randint(5, 40) / 4) for _ in range(DRAWN)]
-    for step, attention, faster in ((2.0, 1.0, 2.0), (0.03, 0.006, 1.5), (1.0, 0.0, 8.0), (1.0, 1.0, 3.0), *steps):
-        right, found = training_step.gain(attention / step, faster), gain(step, attention, faster)
-        if not _equal(found, right):
-            hint = ": all of the step became faster" if _equal(found, faster) else ""
-            raise Refused(f"gain({step}, {attention}, {faster}) is {found}; right is {right:.4g}{hint}")
-    done = ["gain is Amdahl's"]
-    models = [(64 * draw.randint(1, 64), draw.randint(4, 20), causal) for causal in (True, False) for _ in range(DRAWN)]
-    for width, mlp, causal in ((384, 8, True), (1024, 8, False), (64, 12, True), (4096, 12, False), *models):
-        weights = 2 * (4 * width**2 + mlp * width**2)  # operations per character
-        right = weights / training_step.attention_flops(width, 1, causal=causal)
-        found = crossing(width, mlp, causal)
-        if not _equal(found, right):
-            known = {
-                2 * right: ": that is twice as much; under a mask half of the pairs are left, without one all",
-                right / 2: ": that is half; under a mask half of the pairs are left, without one all",
-                right * mlp / (4 + mlp): ": the 4 · width² around attention are missing",
-            }
-            hint = next((words for value, words in known.items() if _equal(found, value)), "")
-            raise Refused(f"crossing({width}, {mlp}, {causal}) is {found}; right is {right:,.0f}{hint}", done)
-    return [*done, "crossing is where both take as many operations"]
-
-
-def cached(step: Callable[..., Any]) -> list[str]:
-    """One layer, character by character, against causal attention over all of them, in float64."""
-    q, k, v = (torch.randn(2, 3, 12, 8, generator=_random(i), dtype=torch.float64) for i in range(3))
-
-    def turn(x: torch.Tensor, position: int) -> torch.Tensor:
-        return gpt.model.rotated(x, gpt.model.angles(position, 1, x.shape[-1], x))
-
-    def together(
-        at: Callable[[int], int], keys: Callable[[int], slice], turned: bool = True, scale: float = 1.0
-    ) -> torch.Tensor:
-        """All characters as a function that counts positions by ``at``, sees ``keys``, and turns what it keeps or not."""
-        a = torch.cat([scale * turn(q[:, :, i : i + 1], at(i)) for i in range(12)], dim=2)
-        b = torch.cat([turn(k[:, :, i : i + 1], at(i)) for i in range(12)], dim=2) if turned else k
-        rows = [plain_attention(a[:, :, i : i + 1], b[:, :, keys(i)], v[:, :, keys(i)]) for i in range(12)]
-        return torch.cat(rows, dim=2)
-
-    kept: tuple[Any, Any] = (None, None)
-    rows = []
-    for i in range(12):
-        now = slice(i, i + 1)
-        o, *kept = step(q[:, :, now], k[:, :, now], v[:, :, now], *kept, turn)  # type: ignore[assignment]
-        if o.shape != (2, 3, 1, 8):
-            raise Refused(f"o has shape {list(o.shape)}; right is [2, 3, 1, 8]")
-        if any(x.shape != (2, 3, i + 1, 8) for x in kept):
-            raise Refused(
-                f"after {i + 1} characters keys and values have shapes {[list(x.shape) for x in kept]}; right is [2, 3, {i + 1}, 8]"
-            )
-        rows.append(o)
-    mine = torch.cat(rows, dim=2)
-    if torch.allclose(mine, together(lambda i: i, lambda i: slice(0, i + 1))):
-        return ["twelve characters one by one are causal attention over all, in float64"]
-    known = {
-        "each character counts as position 0: where it stands is how many are kept": together(
-            lambda i: 0, lambda i: slice(0, i + 1)
-        ),
-        "one query with is_causal=True sees key 0 alone: a newest character needs no mask": together(
-            lambda i: i, lambda i: slice(0, 1)
-        ),
-        "keys are kept as they were before they were turned": together(
-            lambda i: i, lambda i: slice(0, i + 1), turned=False
-        ),
-        "the scores are not divided by √D": together(lambda i: i, lambda i: slice(0, i + 1), scale=math.sqrt(8)),
-        "the new character does not see itself: keep it first, then attend": _without_itself(together, mine),
-    }
-    hint = next((f": {words}" for words, value in known.items() if torch.allclose(mine, value)), "")
-    off = _apart(mine, together(lambda i: i, lambda i: slice(0, i + 1)))
-    raise Refused(f"character by character is up to {off:.0e} away from causal attention{hint}")
-
-
 def talked(path: Path) -> list[str]:
     """A checkpoint: better than pairs of letters on a play that it has not read, and the same text with a cache as without."""
     if not Path(path).is_file():
@@ -240,13 +159,6 @@ def bigram_loss(train: torch.Tensor, unread: torch.Tensor, letters: int) -> floa
     return float(-chances[unread[:-1], unread[1:]].log().mean())
 
 
-def _without_itself(together: Callable[..., torch.Tensor], mine: torch.Tensor) -> torch.Tensor:
-    """Each character over those before it; the first, which has none, as it was given."""
-    found = together(lambda i: i, lambda i: slice(0, max(i, 1)))
-    found[:, :, 0] = mine[:, :, 0]
-    return found
-
-
 def _random(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
@@ -257,7 +169,3 @@ def _near(mine: torch.Tensor, right: torch.Tensor) -> bool:
 
 def _apart(mine: torch.Tensor, right: torch.Tensor) -> float:
     return float((mine.detach().double().cpu() - right.detach().double().cpu()).abs().max())
-
-
-def _equal(found: Any, right: float) -> bool:
-    return isinstance(found, int | float) and math.isclose(found, right, rel_tol=1e-6)

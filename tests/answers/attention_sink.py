@@ -2,7 +2,6 @@ import math
 
 import torch
 
-from course_lib.kernels import merging
 from course_lib.model import softmax
 
 
@@ -41,16 +40,6 @@ def wrong_as_one_more_key_with_the_mean_value(O, L, sink):
     return O * torch.exp(L - new)[..., None] + torch.exp(sink[:, None] - new)[..., None] * O.mean(1, keepdim=True), new
 
 
-def wrong_nan_to_zero_everywhere(O, L, sink):
-    L_new = torch.log(L.exp() + sink[:, None].exp())
-    return torch.nan_to_num(O * (L - L_new).exp()[..., None]), torch.nan_to_num(L_new)
-
-
-def wrong_base_2(O, L, sink):
-    new = torch.log2(torch.exp2(L) + torch.exp2(sink[:, None]))
-    return O * torch.exp2(L - new).nan_to_num()[..., None], new
-
-
 def wrong_sum_instead_of_log(O, L, sink):
     """if O stays as it was"""
     return O, torch.logaddexp(L, sink[:, None])
@@ -62,12 +51,6 @@ def wrong_a_large_number_for_infinity(O, L, sink):
     return O * torch.exp(L - new)[..., None], new
 
 
-def wrong_sinks_of_the_queries(O, L, sink):
-    sinks = sink if len(sink) == L.shape[1] else sink[:, None]
-    new = torch.logaddexp(L, sinks)
-    return O * torch.exp(L - new).nan_to_num(0.0)[..., None], new
-
-
 def wrong_by_the_library(O, L, sink):
     kept = [softmax.State(l, (l > -math.inf).float(), o) for l, o in zip(L, O)]
     none = [softmax.State(s.expand(L.shape[1]), torch.ones(L.shape[1]), torch.zeros_like(o)) for s, o in zip(sink, O)]
@@ -75,9 +58,3 @@ def wrong_by_the_library(O, L, sink):
     return torch.stack([(s.o / s.l[:, None]).nan_to_num(0.0) for s in states]), torch.stack(
         [s.m + s.l.log() for s in states]
     )
-
-
-def wrong_by_the_library_in_place(O, L, sink):
-    o, both = O[None].clone(), L[None].clone()
-    merging.merge(o, both, torch.zeros_like(o), sink[None, :, None].expand(both.shape).contiguous())
-    return o[0], both[0]

@@ -1,9 +1,9 @@
 import re
 
 
-def right_with_a_queue(loop):
+def right_with_a_queue(loop, turns=20):
     under_way, open_ = [], False
-    for turn in range(20):
+    for turn in range(turns):
         hidden = twice = powers = 0
         for line in loop:
             words = line.replace(",", "").split()
@@ -48,39 +48,7 @@ def right_by_characters(loop):
 
 def wrong_one_iteration(loop):
     """gone through once"""
-    groups, part, beside, both, n = 0, False, 0, 0, 0
-    for line in loop:
-        if "GMMA" in line:
-            part = "gsb0" not in line
-            groups += "gsb0" in line
-        elif "DEPBAR" in line:
-            groups = min(groups, int(line[-1]))
-        elif "EX2" in line:
-            n += 1
-            beside += bool(groups or part)
-            both += groups + part >= 2
-    return beside, both, n
-
-
-def wrong_any_gsb0_is_a_group(loop):
-    groups, beside, n = 0, 0, 0
-    for line in loop * 5:
-        groups += "gsb0" in line
-        if "DEPBAR" in line:
-            groups = int(line[-1])
-        n += "EX2" in line
-        beside += "EX2" in line and groups > 0
-    return beside // 5, 0, n // 5
-
-
-def wrong_all_waits_alike(loop):
-    """every wait is for all"""
-    return right_with_a_queue([re.sub(r"0x\d", "0x0", line) for line in loop])
-
-
-def wrong_share(loop):
-    beside, _, n = right_with_a_queue(loop)
-    return beside / max(n, 1)
+    return right_with_a_queue(loop, 1)
 
 
 def wrong_only_a_wait_for_none_counts(loop):
@@ -89,23 +57,16 @@ def wrong_only_a_wait_for_none_counts(loop):
     return hidden, 0, powers
 
 
-def wrong_only_hgmma(loop):
-    """QGMMA is passed over"""
-    return right_with_a_queue([line for line in loop if "QGMMA" not in line])
-
-
-def wrong_waits_under_a_condition_are_passed_over(loop):
-    return right_with_a_queue([line for line in loop if not re.match("@.*DEPBAR", line)])
-
-
-def wrong_matmuls_under_a_condition_are_passed_over(loop):
-    return right_with_a_queue([line for line in loop if not re.match("@.*GMMA", line)])
-
-
-def wrong_one_kind_of_condition(loop):
-    return right_with_a_queue([line for line in loop if not line.startswith("@!")])
-
-
 def wrong_an_arrival_is_a_wait(loop):
     """WARPGROUP.ARRIVE is taken for a wait"""
     return right_with_a_queue([line.replace("ARRIVE", "DEPBAR.LE gsb0, 0x0") for line in loop])
+
+
+def wrong_all_waits_alike(loop):
+    """every wait is for all"""
+    return right_with_a_queue([re.sub(r"0x\d", "0x0", line) for line in loop])
+
+
+def wrong_only_hgmma(loop):
+    """QGMMA is passed over"""
+    return right_with_a_queue([line for line in loop if "QGMMA" not in line])

@@ -20,25 +20,12 @@ def right_by_the_inverse_half_up(x, block):
     return torch.floor(x * inverse + 0.5).to(torch.int8), scales.float()
 
 
-def _quantised(x, size, scales):
-    return (x / scales.repeat_interleave(size)[: len(x), None]).round().to(torch.int8), scales
-
-
 def wrong_least_scale(x, block):
     tops = torch.stack([rows.abs().max() for rows in x.split(block)])
-    return _quantised(x, block, torch.where(tops == 0, torch.ones(()), (tops / 127).clamp(min=1e-12)))
+    scales = torch.where(tops == 0, torch.ones(()), (tops / 127).clamp(min=1e-12))
+    return (x / scales.repeat_interleave(block)[: len(x), None]).round().to(torch.int8), scales
 
 
 def wrong_by_the_library(x, block):
     found = quantize.quantise(x, "int8", "block", block)
     return found.values.to(torch.int8), found.scale.flatten()
-
-
-def right_out_of_the_library(x, block):
-    n = x.shape[-2]
-    size = min(block, n)
-    padded = torch.nn.functional.pad(x, (0, 0, 0, -n % size)).unflatten(-2, (-1, size))
-    top = padded.abs().amax(dim=(-2, -1), keepdim=True)
-    scale = torch.where(top > 0, top / 127, torch.ones_like(top))
-    values = (padded / scale).round()
-    return values.flatten(-3, -2)[..., :n, :].to(torch.int8), scale.flatten()

@@ -29,17 +29,9 @@ def right_by_least_squares(block, queries, keys):
     return [q, k, 3e5 * torch.randn(n_k, 4)]
 
 
-def _random(scale=1.0, n=3, m=5):
-    torch.manual_seed(0)
-    return torch.randn(n, 16) * scale, torch.randn(m, 16), torch.randn(m, 16)
-
-
 def wrong_random(block, queries, keys):
-    return _random(1.0, queries, keys)
-
-
-def wrong_large(block, queries, keys):
-    return _random(100.0, min(queries, 3), block + 1)
+    torch.manual_seed(0)
+    return torch.randn(queries, 16), torch.randn(keys, 16), torch.randn(keys, 16)
 
 
 def wrong_small_values(block, queries, keys):
@@ -65,14 +57,6 @@ def wrong_not_so_low(block, queries, keys):
 def wrong_nan(block, queries, keys):
     q, k, v = right_one_width_for_each_row(block, queries, keys)
     return q, k, v * math.nan
-
-
-def wrong_one_tensor(block, queries, keys):
-    return right_one_width_for_each_row(block, queries, keys)[0]
-
-
-def wrong_half(block, queries, keys):
-    return tuple(x.half() for x in _random())
 
 
 def wrong_for_one_block_size(block, queries, keys):

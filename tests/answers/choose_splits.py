@@ -21,11 +21,6 @@ def wrong_fills_the_gpu(batch, heads, heads_k, keys, block, seats):
     return max(1, min(math.ceil(keys / block), seats // (batch * heads_k)))
 
 
-def wrong_by_query_heads(batch, heads, heads_k, keys, block, seats):
-    """heads of the queries"""
-    return right_in_one_line(batch, heads, heads, keys, block, seats)
-
-
 def wrong_by_the_library(batch, heads, heads_k, keys, block, seats):
     counts = range(1, min(128, math.ceil(keys / block)) + 1)
     fill = {s: decoding.wave_efficiency(batch * heads_k, s, seats) for s in counts}

@@ -44,85 +44,51 @@ def _loaded(ptr, rows, n, D: tl.constexpr):
 
 
 @triton.jit
-def _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr, SECOND: tl.constexpr):
+def _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr, BUG: tl.constexpr):
     keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     k = _loaded(k_ptr, keys, n, D)
     dv = tl.zeros([BLOCK, D], tl.float32)
-    for start in range(tl.program_id(0) * BLOCK, n, BLOCK):
+    for start in range(0 if BUG == "no mask" else tl.program_id(0) * BLOCK, n, BLOCK):
         rows = start + tl.arange(0, BLOCK)
-        L = tl.load(L_ptr + rows, mask=rows < n, other=0.0)
-        s = tl.dot(_loaded(q_ptr, rows, n, D), tl.trans(k), input_precision="ieee") * scale
-        p = tl.where(rows[:, None] >= keys[None, :], tl.exp(s - L[:, None]), 0.0)
-        dv = tl.dot(tl.trans(p), _loaded(do_ptr, rows, n, D), dv, input_precision=SECOND)
+        L = tl.load(L_ptr + rows, mask=rows < n, other=float("inf"))
+        q = _loaded(q_ptr, rows, n, D)
+        if BUG == "again":
+            q += 0.0 * _loaded(q_ptr, rows, n, D)
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        seen = rows[:, None] >= keys[None, :]
+        if BUG == "taken off":
+            s = s - 100.0 * (1 - seen.to(tl.float32))
+        p = tl.exp(s - L[:, None])
+        if BUG == "again" or BUG == "tf32" or BUG == "in memory":
+            p = tl.where(seen, p, 0.0)
+        dv += tl.dot(tl.trans(p), _loaded(do_ptr, rows, n, D), input_precision=None if BUG == "tf32" else "ieee")
+        if BUG == "in memory":
+            tl.store(dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :], dv, mask=keys[:, None] < n)
     tl.store(dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :], dv, mask=keys[:, None] < n)
 
 
 @triton.jit
 def wrong_tf32_in_the_sum(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, None)
+    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, "tf32")
 
 
 @triton.jit
-def wrong_queries_again_for_the_sum(
-    q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr
-):  # fmt: skip
+def wrong_queries_again(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
     """Q is loaded twice"""
-    keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    k = _loaded(k_ptr, keys, n, D)
-    dv = tl.zeros([BLOCK, D], tl.float32)
-    for start in range(tl.program_id(0) * BLOCK, n, BLOCK):
-        rows = start + tl.arange(0, BLOCK)
-        L = tl.load(L_ptr + rows, mask=rows < n, other=0.0)
-        there = _loaded(q_ptr, rows, n, D)
-        s = tl.dot(_loaded(q_ptr, rows, n, D) + 0.0 * there, tl.trans(k), input_precision="ieee") * scale
-        p = tl.where(rows[:, None] >= keys[None, :], tl.exp(s - L[:, None]), 0.0)
-        dv = tl.dot(tl.trans(p), _loaded(do_ptr, rows, n, D), dv, input_precision="ieee")
-    tl.store(dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :], dv, mask=keys[:, None] < n)
-
-
-@triton.jit
-def wrong_blocks_of_16(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    """if blocks of 16 are taken whatever BLOCK is"""
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, 16, "ieee")
+    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, "again")
 
 
 @triton.jit
 def wrong_a_large_number_taken_off(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    k = _loaded(k_ptr, keys, n, D)
-    dv = tl.zeros([BLOCK, D], tl.float32)
-    for start in range(tl.program_id(0) * BLOCK, n, BLOCK):
-        rows = start + tl.arange(0, BLOCK)
-        L = tl.load(L_ptr + rows, mask=rows < n, other=float("inf"))
-        s = tl.dot(_loaded(q_ptr, rows, n, D), tl.trans(k), input_precision="ieee") * scale
-        s = s - 100.0 * (keys[None, :] > rows[:, None]).to(tl.float32)
-        dv += tl.dot(tl.trans(tl.exp(s - L[:, None])), _loaded(do_ptr, rows, n, D), input_precision="ieee")
-    tl.store(dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :], dv, mask=keys[:, None] < n)
+    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, "taken off")
 
 
 @triton.jit
 def wrong_as_on_the_page(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
     """if nothing is masked"""
-    keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    k = _loaded(k_ptr, keys, n, D)
-    dv = tl.zeros([BLOCK, D], tl.float32)
-    for start in range(0, n, BLOCK):
-        rows = start + tl.arange(0, BLOCK)
-        L = tl.load(L_ptr + rows, mask=rows < n, other=float("inf"))
-        s = tl.dot(_loaded(q_ptr, rows, n, D), tl.trans(k), input_precision="ieee") * scale
-        dv += tl.dot(tl.trans(tl.exp(s - L[:, None])), _loaded(do_ptr, rows, n, D), input_precision="ieee")
-    tl.store(dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :], dv, mask=keys[:, None] < n)
+    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, "no mask")
 
 
 @triton.jit
 def wrong_sum_in_memory(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    at = dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :]
-    tl.store(at, tl.zeros([BLOCK, D], tl.float32), mask=keys[:, None] < n)
-    for start in range(tl.program_id(0) * BLOCK, n, BLOCK):
-        rows = start + tl.arange(0, BLOCK)
-        L = tl.load(L_ptr + rows, mask=rows < n, other=float("inf"))
-        s = tl.dot(_loaded(q_ptr, rows, n, D), tl.trans(_loaded(k_ptr, keys, n, D)), input_precision="ieee")
-        p = tl.trans(tl.where(rows[:, None] >= keys[None, :], tl.exp(s * scale - L[:, None]), 0.0))
-        part = tl.dot(p, _loaded(do_ptr, rows, n, D), input_precision="ieee")
-        tl.store(at, part + tl.load(at, mask=keys[:, None] < n, other=0.0), mask=keys[:, None] < n)
+    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, "in memory")

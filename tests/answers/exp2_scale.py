@@ -28,47 +28,30 @@ def wrong_softmax_by_another_name(s, d, slope):
     return torch.special.softmax(x, 0), float(torch.special.logsumexp(x, 0))
 
 
-def wrong_powers_of_e(s, d, slope):
-    x = s / math.sqrt(d) - slope * torch.arange(len(s)).flip(0)
-    p = math.e ** (x - x.max())
-    return p / p.sum(), float(x.max() + torch.log(p.sum()))
-
-
 def wrong_powers_of_e_by_torch(s, d, slope):
     x = s / math.sqrt(d) - slope * torch.arange(len(s)).flip(0)
     p = torch.pow(math.exp2(LOG2E), x - x.max())
     return p / p.sum(), float(x.max() + torch.log(p.sum()))
 
 
-def wrong_maximum_of_the_scores(s, d, slope):
-    """before the penalty"""
-    y = s * (LOG2E / math.sqrt(d))
-    m = y.max()
-    p = torch.exp2(y - slope * LOG2E * torch.arange(len(s)).flip(0) - m)
+def _row(y, m):
+    p = torch.exp2(y - m)
     return p / p.sum(), float(m * math.log(2) + torch.log(p.sum()))
 
 
-def wrong_first_score_for_the_maximum(s, d, slope):
-    y = s * (LOG2E / math.sqrt(d)) - slope * LOG2E * torch.arange(len(s)).flip(0)
-    p = torch.exp2(y - y[0])
-    return p / p.sum(), float(y[0] * math.log(2) + torch.log(p.sum()))
+def wrong_maximum_of_the_scores(s, d, slope):
+    """before the penalty"""
+    y = s * (LOG2E / math.sqrt(d))
+    return _row(y - slope * LOG2E * torch.arange(len(s)).flip(0), y.max())
 
 
 def wrong_one_factor_for_all(s, d, slope):
     """scaled by 1 / √d, too"""
     y = (s - slope * torch.arange(len(s)).flip(0)) * (LOG2E / math.sqrt(d))
-    p = torch.exp2(y - y.max())
-    return p / p.sum(), float(y.max() * math.log(2) + torch.log(p.sum()))
-
-
-def wrong_penalty_behind_the_weights(s, d, slope):
-    y = s * (LOG2E / math.sqrt(d))
-    p = torch.exp2(y - y.max()) * torch.exp2(-slope * torch.arange(len(s)).flip(0))
-    return p / p.sum(), float(y.max() * math.log(2) + torch.log(p.sum()))
+    return _row(y, y.max())
 
 
 def wrong_positions_for_distances(s, d, slope):
     """from the first key"""
     y = s * (LOG2E / math.sqrt(d)) - slope * LOG2E * torch.arange(len(s))
-    p = torch.exp2(y - y.max())
-    return p / p.sum(), float(y.max() * math.log(2) + torch.log(p.sum()))
+    return _row(y, y.max())

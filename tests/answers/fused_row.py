@@ -19,19 +19,15 @@ def right_in_place_by_indices(q, k, v):
     return tuple(y / l for y in o)
 
 
-def _online(q, k, v, m):
-    l, o = 0.0, [0.0] * len(v[0])
+def wrong_maximum_from_minus_10000(q, k, v):
+    """if the maximum starts at some number instead of −∞"""
+    m, l, o = -1e4, 0.0, [0.0] * len(v[0])
     for key, value in zip(k, v):
         x = sum(a * b for a, b in zip(q, key)) / math.sqrt(len(q))
         new = max(m, x)
         factor, weight = math.exp(m - new), math.exp(x - new)
         l, o, m = l * factor + weight, [y * factor + weight * z for y, z in zip(o, value)], new
     return [y / l for y in o]
-
-
-def wrong_maximum_from_minus_10000(q, k, v):
-    """if the maximum starts at some number instead of −∞"""
-    return _online(q, k, v, -1e4)
 
 
 def wrong_equal_scores_left_out(q, k, v):

@@ -34,22 +34,6 @@ def right_a_copy_of_all_scores(blocks):
     return p.argmax(), p.max()
 
 
-def wrong_all_blocks_kept(blocks):
-    x = torch.cat(list(blocks))
-    return int(x.argmax()), float(torch.softmax(x, 0).max())
-
-
-def wrong_argmax_of_the_block_maxima(blocks):
-    tops, l, m, n = [], 0.0, -math.inf, 0
-    for x in blocks:
-        new = max(m, float(x.max()))
-        l = l * math.exp(m - new) + float(torch.exp(x - new).sum()) if new > -math.inf else 0.0
-        m, n = new, len(x)
-        tops.append((float(x.max()), int(x.argmax())))
-    best = max(range(len(tops)), key=lambda i: tops[i][0])
-    return best * n + tops[best][1], 1 / l
-
-
 def wrong_product_of_the_weights(blocks):
     """if the probability is that within the token's block"""
     m, p, token, before = -math.inf, 0.0, 0, 0

@@ -32,13 +32,3 @@ def wrong_unit_rows_rotated(x, sign):
 
 def wrong_by_the_library(x, sign):
     return quantize.butterflies(x * sign)[-1]
-
-
-def right_out_of_the_library(x, sign):
-    stages, half = [x * sign], 1
-    while half < x.shape[-1]:
-        pairs = stages[-1].unflatten(-1, (-1, 2, half))
-        first, second = pairs[..., 0, :], pairs[..., 1, :]
-        stages.append(torch.stack([first + second, first - second], dim=-2).flatten(-3) / math.sqrt(2))
-        half *= 2
-    return stages[-1]

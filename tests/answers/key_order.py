@@ -10,16 +10,7 @@ def right_from_the_bits(vt):
     return filled.index_select(1, (place & ~15) | ((place & 12) >> 1) | ((place & 2) << 2) | (place & 1))
 
 
-def _ordered(vt):
-    return torch.nn.functional.pad(vt, (0, -vt.shape[1] % 16)).unflatten(1, (-1, 16))[:, :, ORDER].flatten(1)
-
-
 def wrong_in_zeros_of_float32(vt):
     filled = torch.zeros(len(vt), -(-vt.shape[1] // 16) * 16)
     filled[:, : vt.shape[1]] = vt
-    return _ordered(filled).to(vt.dtype)
-
-
-def wrong_by_a_matrix_product(vt):
-    filled = torch.nn.functional.pad(vt, (0, -vt.shape[1] % 16)).float()
-    return (filled.unflatten(1, (-1, 16)) @ torch.eye(16)[ORDER].T).flatten(1).to(vt.dtype)
+    return filled.unflatten(1, (-1, 16))[:, :, ORDER].flatten(1).to(vt.dtype)

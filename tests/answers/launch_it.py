@@ -45,13 +45,13 @@ def right_all_at_the_end(kernel, q, k, v, causal, shared_bytes):
     return o
 
 
-def _launch(kernel, q, k, v, causal, shared_bytes, grid=None, stages=None, least=16, wide=None, dtype=None, v_as=None):
+def _launch(kernel, q, k, v, causal, shared_bytes, stages=None):
     b, m, h, d = q.shape
-    D = max(least, triton.next_power_of_2(d))
-    o = torch.empty(q.shape, dtype=dtype or q.dtype)
-    places = [s for x in (q, k, v if v_as is None else v_as, o) for s in x.stride()[:3]]
-    stages = stages or min(4, max(1, shared_bytes // (32 * (wide or D) * q.element_size()) - 1))
-    kernel[grid or (triton.cdiv(m, 32), b * h)](
+    D = max(16, triton.next_power_of_2(d))
+    o = torch.empty(q.shape, dtype=q.dtype)
+    places = [s for x in (q, k, v, o) for s in x.stride()[:3]]
+    stages = stages or min(4, max(1, shared_bytes // (32 * D * q.element_size()) - 1))
+    kernel[triton.cdiv(m, 32), b * h](
         q, k, v, o, h, h // k.shape[2], m, k.shape[1], d, d**-0.5, *places,
         CAUSAL=causal, D=D, BLOCK_M=32, BLOCK_N=16, num_warps=4, num_stages=stages,
     )  # fmt: skip
@@ -84,11 +84,6 @@ def wrong_four_stages(kernel, q, k, v, causal, shared_bytes):
     return _launch(kernel, *_copied(q, k, v), causal, shared_bytes, stages=4)
 
 
-def wrong_batch_forgotten(kernel, q, k, v, causal, shared_bytes):
-    q, k, v = (x.contiguous() for x in (q, k, v))
-    return _launch(kernel, q, k, v, causal, shared_bytes, grid=(triton.cdiv(q.shape[1], 32), q.shape[2]))
-
-
 def wrong_no_kernel(kernel, q, k, v, causal, shared_bytes):
     group = q.shape[2] // k.shape[2]
     x, y, z = q.transpose(1, 2), *(t.repeat_interleave(group, 2).transpose(1, 2) for t in (k, v))
@@ -98,31 +93,3 @@ def wrong_no_kernel(kernel, q, k, v, causal, shared_bytes):
 def wrong_all_contiguous(kernel, q, k, v, causal, shared_bytes):
     """so that nobody has to"""
     return _launch(kernel, *(x.contiguous() for x in (q, k, v)), causal, shared_bytes)
-
-
-def wrong_strides_of_k_for_v(kernel, q, k, v, causal, shared_bytes):
-    """V is read with K's strides"""
-    q, k, v = _copied(q, k, v)
-    return _launch(kernel, q, k, v, causal, shared_bytes, v_as=k)
-
-
-def wrong_heads_of_eight(kernel, q, k, v, causal, shared_bytes):
-    """tl.dot takes no less"""
-    return _launch(kernel, *_copied(q, k, v), causal, shared_bytes, least=8)
-
-
-def wrong_stages_by_d(kernel, q, k, v, causal, shared_bytes):
-    """its rows are D wide"""
-    return _launch(kernel, *_copied(q, k, v), causal, shared_bytes, wide=q.shape[3])
-
-
-def wrong_output_in_fp32(kernel, q, k, v, causal, shared_bytes):
-    """O is fp32"""
-    return _launch(kernel, *_copied(q, k, v), causal, shared_bytes, dtype=torch.float32)
-
-
-def wrong_copies_all_for_one(kernel, q, k, v, causal, shared_bytes):
-    """as soon as one has to be"""
-    if max(x.stride(3) for x in (q, k, v)) > 1:
-        q, k, v = (x.contiguous() for x in (q, k, v))
-    return _launch(kernel, q, k, v, causal, shared_bytes)

@@ -5,16 +5,6 @@ import torch
 from course_lib.kernels import merging
 
 
-def right_row_by_row(O_p, L_p, owner, n):
-    O, L = [], []
-    for row in range(n):
-        mine = (owner == row) & (L_p > -math.inf)
-        s = L_p[mine] * math.log(2)
-        O.append(torch.softmax(s, 0) @ O_p[mine])
-        L.append(torch.logsumexp(s, 0) / math.log(2) if len(s) else torch.tensor(-math.inf))
-    return torch.stack(O), torch.stack(L)
-
-
 def right_piece_by_piece(O_p, L_p, owner, n):
     O, L = torch.zeros(n, O_p.shape[1]), torch.full((n,), -math.inf)
     for o, l, row in zip(O_p, L_p, owner.tolist()):
@@ -55,14 +45,6 @@ def wrong_skips_what_is_nan(O_p, L_p, owner, n):
     return O, L
 
 
-def wrong_powers_of_L(O_p, L_p, owner, n):
-    """without subtracting"""
-    w = torch.exp2(L_p)
-    total = torch.zeros(n).index_add(0, owner, w)
-    O = torch.zeros(n, O_p.shape[1]).index_add(0, owner, w[:, None] * O_p.nan_to_num(0.0))
-    return O / total.masked_fill(total == 0, 1)[:, None], total.log2()
-
-
 def wrong_the_pages_merge_for_each_row(O_p, L_p, owner, n):
     """base 2 is taken for base e"""
     O, L = torch.zeros(n, O_p.shape[1]), torch.full((n,), -math.inf)
@@ -74,27 +56,12 @@ def wrong_the_pages_merge_for_each_row(O_p, L_p, owner, n):
     return O, L
 
 
-def wrong_the_same_number_of_pieces_each(O_p, L_p, owner, n):
-    order = owner.argsort()
-    O, L = O_p[order].view(n, -1, O_p.shape[1]), L_p[order].view(n, -1)
-    w = torch.softmax(L * math.log(2), 1).nan_to_num(0.0)
-    return (w[..., None] * O.nan_to_num(0.0)).sum(1), torch.logsumexp(L * math.log(2), 1) / math.log(2)
-
-
 def wrong_a_large_negative_number_for_no_key(O_p, L_p, owner, n):
     L = torch.full((n,), -1e4).scatter_reduce(0, owner, L_p, "amax")
     w = torch.exp2(L_p - L[owner])
     total = torch.zeros(n).index_add(0, owner, w)
     O = torch.zeros(n, O_p.shape[1]).index_add(0, owner, w[:, None] * O_p.nan_to_num(0.0))
     return O / total.clamp(min=1e-30)[:, None], L + total.log2()
-
-
-def wrong_a_product_with_nan(O_p, L_p, owner, n):
-    """0 · NaN"""
-    table = torch.where(owner == torch.arange(n)[:, None], L_p, -math.inf) * math.log(2)
-    mine = torch.softmax(table, 1).nan_to_num(0.0)
-    O = torch.zeros(n, O_p.shape[1]).index_add(0, owner, mine[owner, torch.arange(len(owner))][:, None] * O_p)
-    return O, torch.logsumexp(table, 1) / math.log(2)
 
 
 def wrong_by_the_library_in_place(O_p, L_p, owner, n):

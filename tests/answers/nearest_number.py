@@ -17,12 +17,6 @@ def right_in_fractions(x, mantissa, lowest):
     return float(round(Fraction(x) / step) * step)
 
 
-def wrong_rounded_to_float32_first(x, mantissa, lowest):
-    x = float(np.float32(x)) if 1e-40 < x < 3e38 and mantissa < 24 else x
-    step = _step(x, mantissa, lowest)
-    return round(x / step) * step
-
-
 def wrong_in_numpys_float32(x, mantissa, lowest):
     """fp32"""
     x = np.float32(x)
@@ -38,18 +32,12 @@ def wrong_tie_within_a_tolerance(x, mantissa, lowest):
     return round(x / step) * step
 
 
-def wrong_tie_down_without_mantissa(x, mantissa, lowest):
-    step = _step(x, mantissa, lowest)
-    return step * (1 if mantissa == 0 and step < x <= 1.5 * step else round(x / step))
-
-
 def wrong_tie_to_an_even_number(x, mantissa, lowest):
     """even number"""
     step = _step(x, mantissa, lowest)
     low = math.floor(x / step) * step
-    if 2 * (x - low) != step:
-        return round(x / step) * step
-    return low if low % 2 == 0 else low + step
+    even = low if low % 2 == 0 else low + step
+    return even if 2 * (x - low) == step else round(x / step) * step
 
 
 def wrong_by_the_library(x, mantissa, lowest):

@@ -35,11 +35,6 @@ def wrong_by_one_number(m, l, x):
     return new, math.exp(L - new)
 
 
-def wrong_mean_for_a_maximum(m, l, x):
-    new, middle = max(m, float(x.max())), float(x.mean())
-    return new, l * math.exp(m - new) + float(torch.exp(x - middle).sum()) * math.exp(middle - new)
-
-
 def wrong_by_the_library(m, l, x):
     state = softmax.update(softmax.State(torch.tensor(m), torch.tensor(l)), x)
     return float(state.m), float(state.l)

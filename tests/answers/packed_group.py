@@ -3,16 +3,15 @@ import math
 import torch
 
 
-def _walk(memory, Q, K, V, O, G, block_m, block_n, *, get, put, backwards=False, bug=""):
+def _walk(memory, Q, K, V, O, G, block_m, block_n, get=None, put=None, bug="", backwards=False):
+    get, put = get or (lambda x, a, b: memory.load(x[a:b])), put or (lambda a, b, o: memory.store(O[a:b], o))
     rows, n = len(Q.data), len(K.data)
     low = -1e38 if bug == "finite mask" else -math.inf
     for i in range(0, rows, block_m):
         with memory.scope("queries"):
-            q = get(Q, i, i + block_m) / (1 if bug == "no scale" else math.sqrt(Q.data.shape[1]))
+            q = get(Q, i, i + block_m) / math.sqrt(Q.data.shape[1])
             count = len(q)
-            limit = torch.tensor([n - rows // G + (i + r) // G + 1 for r in range(count)])[
-                :, None
-            ]  # keys that are seen
+            limit = n - rows // G + torch.arange(i, i + count)[:, None] // G + 1  # keys that are seen
             o, l, m = torch.zeros_like(q), torch.zeros(count, 1), torch.full((count, 1), -math.inf)
             starts = range(0, int(limit.max()), block_n)
             for j in reversed(starts) if backwards else starts:
@@ -20,9 +19,8 @@ def _walk(memory, Q, K, V, O, G, block_m, block_n, *, get, put, backwards=False,
                     end = j + block_n if bug else min(j + block_n, int(limit.max()))
                     k, v = get(K, j, end), get(V, j, end)
                     s = memory.matmul(q, k.T)
-                    if bug != "no mask":
-                        s = s.masked_fill(torch.arange(j, j + len(k)) >= limit - int(bug == "strict"), low)
-                    new = s.max().expand(count, 1) if bug == "one for all rows" else s.amax(1, keepdim=True)
+                    s = s.masked_fill(torch.arange(j, j + len(k)) >= limit, low)
+                    new = s.amax(1, keepdim=True)
                     new = new if bug == "block maximum" else torch.maximum(m, new)
                     safe = new if bug else new.masked_fill(new == -math.inf, 0)
                     p, old = torch.exp(s - safe), torch.exp(m - safe)
@@ -31,8 +29,7 @@ def _walk(memory, Q, K, V, O, G, block_m, block_n, *, get, put, backwards=False,
 
 
 def right_no_key_too_many_and_backwards(memory, Q, K, V, O, G, block_m, block_n):
-    get, put = (lambda x, a, b: memory.load(x[a:b])), (lambda a, b, o: memory.store(O[a:b], o))
-    _walk(memory, Q, K, V, O, G, block_m, block_n, get=get, put=put, backwards=True)
+    _walk(memory, Q, K, V, O, G, block_m, block_n, backwards=True)
 
 
 def right_in_place_and_freed_by_hand(memory, Q, K, V, O, G, block_m, block_n):
@@ -67,7 +64,7 @@ def wrong_k_loaded_but_read_by_data(memory, Q, K, V, O, G, block_m, block_n):
         tile = memory.load(x[a:b])
         return x.data[a:b] if x is K else tile
 
-    _walk(memory, Q, K, V, O, G, block_m, block_n, get=get, put=lambda a, b, o: memory.store(O[a:b], o))
+    _walk(memory, Q, K, V, O, G, block_m, block_n, get)
 
 
 def wrong_nan_stored_and_o_written_by_data(memory, Q, K, V, O, G, block_m, block_n):
@@ -75,7 +72,7 @@ def wrong_nan_stored_and_o_written_by_data(memory, Q, K, V, O, G, block_m, block
         memory.store(O[a:b], O[a:b].data)
         O[a:b].data.copy_(o)
 
-    _walk(memory, Q, K, V, O, G, block_m, block_n, get=lambda x, a, b: memory.load(x[a:b]), put=put)
+    _walk(memory, Q, K, V, O, G, block_m, block_n, put=put)
 
 
 def wrong_tiles_after_their_scope(memory, Q, K, V, O, G, block_m, block_n):
@@ -85,59 +82,18 @@ def wrong_tiles_after_their_scope(memory, Q, K, V, O, G, block_m, block_n):
         with memory.scope("load"):
             return memory.load(x[a:b])
 
-    _walk(memory, Q, K, V, O, G, block_m, block_n, get=get, put=lambda a, b, o: memory.store(O[a:b], o))
-
-
-def wrong_row_by_row(memory, Q, K, V, O, G, block_m, block_n):
-    get, put = (lambda x, a, b: memory.load(x[a:b])), (lambda a, b, o: memory.store(O[a:b], o))
-    _walk(memory, Q, K, V, O, G, 1, block_n, get=get, put=put)
+    _walk(memory, Q, K, V, O, G, block_m, block_n, get)
 
 
 def wrong_copies_of_k_for_each_head(memory, Q, K, V, O, G, block_m, block_n):
     copies = [memory.hbm(f"{x.name} of all heads", x.data.repeat(G, 1)) for x in (K, V)]
-    get, put = (lambda x, a, b: memory.load(x[a:b])), (lambda a, b, o: memory.store(O[a:b], o))
-    _walk(memory, Q, *copies, O, G, block_m, block_n, get=get, put=put)
-
-
-def wrong_blocks_of_tokens(memory, Q, K, V, O, G, block_m, block_n):
-    get, put = (lambda x, a, b: memory.load(x[a:b])), (lambda a, b, o: memory.store(O[a:b], o))
-    _walk(memory, Q, K, V, O, G, max(1, block_m // G) * G, block_n, get=get, put=put)
-
-
-def _wrong(memory, Q, K, V, O, G, block_m, block_n, bug):
-    get, put = (lambda x, a, b: memory.load(x[a:b])), (lambda a, b, o: memory.store(O[a:b], o))
-    _walk(memory, Q, K, V, O, G, block_m, block_n, get=get, put=put, bug=bug)
-
-
-def wrong_one_maximum_for_all_rows(memory, Q, K, V, O, G, block_m, block_n):
-    """all rows have one maximum"""
-    _wrong(memory, Q, K, V, O, G, block_m, block_n, "one for all rows")
+    _walk(memory, Q, *copies, O, G, block_m, block_n)
 
 
 def wrong_maximum_of_the_block(memory, Q, K, V, O, G, block_m, block_n):
     """of the block of keys alone"""
-    _wrong(memory, Q, K, V, O, G, block_m, block_n, "block maximum")
-
-
-def wrong_no_mask(memory, Q, K, V, O, G, block_m, block_n):
-    """if nothing is masked: a block walks as far"""
-    _wrong(memory, Q, K, V, O, G, block_m, block_n, "no mask")
-
-
-def wrong_own_key_hidden(memory, Q, K, V, O, G, block_m, block_n):
-    """does not see its own key"""
-    _wrong(memory, Q, K, V, O, G, block_m, block_n, "strict")
-
-
-def wrong_no_scale(memory, Q, K, V, O, G, block_m, block_n):
-    """not divided by"""
-    _wrong(memory, Q, K, V, O, G, block_m, block_n, "no scale")
+    _walk(memory, Q, K, V, O, G, block_m, block_n, bug="block maximum")
 
 
 def wrong_mask_of_the_lowest_score(memory, Q, K, V, O, G, block_m, block_n):
-    _wrong(memory, Q, K, V, O, G, block_m, block_n, "finite mask")
-
-
-def wrong_all_keys_at_once(memory, Q, K, V, O, G, block_m, block_n):
-    """all of K and V is loaded at once"""
-    _wrong(memory, Q, K, V, O, G, block_m, len(K.data), "all keys")
+    _walk(memory, Q, K, V, O, G, block_m, block_n, bug="finite mask")

@@ -10,16 +10,19 @@ def _block(q, k, v, L, D, do):
     return ds @ k, ds.transpose(1, 2) @ q, p.transpose(1, 2) @ do
 
 
-def right_in_place(rank, ranks, q, k, v, o, L, do):
+def _begun(q, k, v, o, do):
     q, k, v, do = (x.float() for x in (q, k, v, do))
-    D = (o * do).sum(-1).unsqueeze(-1)
-    dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
+    return q, k, v, do, (o * do).sum(-1).unsqueeze(-1), *(torch.zeros_like(x) for x in (q, k, v))
+
+
+def right_in_place(rank, ranks, q, k, v, o, L, do):
+    q, k, v, do, D, *totals = _begun(q, k, v, o, do)
     for _ in range(ranks):
-        for total, part in zip((dq, dk, dv), _block(q, k, v, L, D, do)):
+        for total, part in zip(totals, _block(q, k, v, L, D, do)):
             total += part
-        k, v, dk, dv = yield ("post", k, v, dk, dv)
+        k, v, *totals[1:] = yield ("post", k, v, *totals[1:])
         yield ("wait",)
-    return dq, dk, dv
+    return totals
 
 
 def right_in_double(rank, ranks, q, k, v, o, L, do):
@@ -37,35 +40,25 @@ def right_in_double(rank, ranks, q, k, v, o, L, do):
 
 def wrong_posts_before_it_adds(rank, ranks, q, k, v, o, L, do):
     """before this rank has added its part"""
-    q, k, v, do = (x.float() for x in (q, k, v, do))
-    D = (o * do).sum(-1).unsqueeze(-1)
-    dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
+    q, k, v, do, D, *totals = _begun(q, k, v, o, do)
     for _ in range(ranks):
-        coming = yield ("post", k, v, dk, dv)
-        for total, part in zip((dq, dk, dv), _block(q, k, v, L, D, do)):
+        coming = yield ("post", k, v, *totals[1:])
+        for total, part in zip(totals, _block(q, k, v, L, D, do)):
             total += part
         yield ("wait",)
-        k, v, dk, dv = coming
-    return dq, dk, dv
+        k, v, *totals[1:] = coming
+    return totals
 
 
 def wrong_keys_home_without_their_sums(rank, ranks, q, k, v, o, L, do):
     """one hop short"""
-    q, k, v, do = (x.float() for x in (q, k, v, do))
-    D = (o * do).sum(-1).unsqueeze(-1)
-    dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
+    q, k, v, do, D, *totals = _begun(q, k, v, o, do)
     for step in range(ranks):
-        part, a, b = _block(q, k, v, L, D, do)
-        dq, dk, dv = dq + part, dk + a, dv + b
+        totals = [x + part for x, part in zip(totals, _block(q, k, v, L, D, do))]
         if step < ranks - 1:
-            k, v, dk, dv = yield ("post", k, v, dk, dv)
+            k, v, *totals[1:] = yield ("post", k, v, *totals[1:])
             yield ("wait",)
-    return dq, dk, dv
-
-
-def wrong_order_of_results(rank, ranks, q, k, v, o, L, do):
-    answer = yield from right_in_place(rank, ranks, q, k, v, o, L, do)
-    return answer[1], answer[0], answer[2]
+    return totals
 
 
 def wrong_by_the_library(rank, ranks, q, k, v, o, L, do):

@@ -9,20 +9,15 @@ def _load(ptr, rows, n, WIDTH: tl.constexpr):
 @triton.jit
 def _added(
     q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
-    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BUG: tl.constexpr,
+    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TF32: tl.constexpr,
 ):  # fmt: skip
     i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     q = _load(q_ptr, i, n_q, D) * scale
     o = tl.zeros((BLOCK_M, DV), tl.float32)
-    for block in range(n_k // BLOCK_N if BUG == "full blocks" else tl.cdiv(n_k, BLOCK_N)):
+    for block in range(tl.cdiv(n_k, BLOCK_N)):
         j = block * BLOCK_N + tl.arange(0, BLOCK_N)
-        x = bias + tl.dot(q, tl.trans(_load(k_ptr, j, n_k, D)), allow_tf32=BUG == "TF32")
-        if BUG == "tanh":
-            e = tl.exp(x)
-            w = (e - 1 / e) / (e + 1 / e)
-        else:
-            w = tl.sigmoid(x)
-        w = tl.where(j[None, :] < n_k, w, 0.0)
+        x = bias + tl.dot(q, tl.trans(_load(k_ptr, j, n_k, D)), allow_tf32=TF32)
+        w = tl.where(j[None, :] < n_k, tl.sigmoid(x), 0.0)
         o += tl.dot(w, _load(v_ptr, j, n_k, DV), input_precision="ieee")
     tl.store(o_ptr + i[:, None] * DV + tl.arange(0, DV)[None, :], o, mask=i[:, None] < n_q)
 
@@ -32,7 +27,7 @@ def right_with_triton_s_sigmoid(
     q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
     D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    _added(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias, D, DV, BLOCK_M, BLOCK_N, "")
+    _added(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias, D, DV, BLOCK_M, BLOCK_N, False)
 
 
 @triton.jit
@@ -59,23 +54,7 @@ def wrong_no_word_on_precision(
     q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
     D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    _added(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias, D, DV, BLOCK_M, BLOCK_N, "TF32")
-
-
-@triton.jit
-def wrong_full_blocks_alone(
-    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
-    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    _added(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias, D, DV, BLOCK_M, BLOCK_N, "full blocks")
-
-
-@triton.jit
-def wrong_a_tanh(
-    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
-    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    _added(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias, D, DV, BLOCK_M, BLOCK_N, "tanh")
+    _added(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias, D, DV, BLOCK_M, BLOCK_N, True)
 
 
 @triton.jit
@@ -94,21 +73,3 @@ def wrong_lite_with_a_wider_v(
         p = tl.exp(x - tl.max(x, 1)[:, None])
         o = tl.dot(p / tl.sum(p, 1)[:, None], _load(v_ptr, j, n_k, DV), o, input_precision="ieee")
     tl.store(o_ptr + i[:, None] * DV + tl.arange(0, DV)[None, :], o, mask=i[:, None] < n_q)
-
-
-@triton.jit
-def wrong_padded_with_d(
-    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
-    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    q = _load(q_ptr, i, n_q, D)
-    o = tl.zeros((BLOCK_M, DV), tl.float32)
-    wide = tl.arange(0, DV)
-    for start in range(0, n_k, BLOCK_N):
-        j = start + tl.arange(0, BLOCK_N)
-        x = tl.dot(q, tl.trans(_load(k_ptr, j, n_k, D)), input_precision="ieee") * scale + bias
-        at = j[:, None] * DV + wide[None, :]
-        v = tl.load(v_ptr + at, mask=(j[:, None] < n_k) & (wide[None, :] < D), other=0.0)
-        o = tl.dot(tl.sigmoid(x), v, o, input_precision="ieee")
-    tl.store(o_ptr + i[:, None] * DV + wide[None, :], o, mask=i[:, None] < n_q)

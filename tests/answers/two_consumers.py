@@ -1,22 +1,13 @@
-from itertools import product
-
 from course_lib.model.pipeline import MODES, idle_fraction, in_order, simulate
 
 
 def right_by_trying(blocks, buffers, load, qk, softmax, pv):
-    """Of four orders the one in which the tensor cores idle least."""
+    """Of two orders the one in which the tensor cores idle less."""
     found = []
-    for pv_first, by_consumer in product((True, False), repeat=2):
-        order = []
-        for j in range(blocks + 1):
-            pairs = [[(c, "PV", j - 1), (c, "QK", j)] for c in (1, 2)]
-            pairs = [p if pv_first else p[::-1] for p in pairs]
-            steps = [x for both in (pairs if by_consumer else zip(*pairs)) for x in both]
-            order += [x for x in steps if 0 <= x[2] < blocks]
-        try:
-            found.append((idle_fraction(in_order(order, blocks, buffers, load, qk, softmax, pv)), order))
-        except ValueError:
-            continue
+    for kinds in (("PV", "QK"), ("QK", "PV")):
+        steps = [(c, kind, j - (kind == "PV")) for j in range(blocks + 1) for c in (1, 2) for kind in kinds]
+        order = [x for x in steps if 0 <= x[2] < blocks]
+        found.append((idle_fraction(in_order(order, blocks, buffers, load, qk, softmax, pv)), order))
     return min(found)[1]
 
 
@@ -52,22 +43,10 @@ def wrong_ping_pong(blocks, buffers, load, qk, softmax, pv):
     return order
 
 
-def wrong_lists_of_words(blocks, buffers, load, qk, softmax, pv):
-    return ["1 QK 0", "2 QK 0"]
-
-
-def wrong_twice(blocks, buffers, load, qk, softmax, pv):
-    return [*wrong_ping_pong(blocks, buffers, load, qk, softmax, pv)[:-1], (1, "QK", 0)]
-
-
 def wrong_infinite_block(blocks, buffers, load, qk, softmax, pv):
     return [(1, "QK", float("inf"))] * (4 * blocks)
 
 
 def wrong_by_the_librarys_timelines(blocks, buffers, load, qk, softmax, pv):
-    found = []
-    for mode in MODES:
-        spans = simulate(blocks, 2, buffers, load, qk, softmax, pv, mode)
-        order = [(s.warpgroup, s.kind, s.block) for s in spans if s.kind in ("QK", "PV")]
-        found.append((idle_fraction(in_order(order, blocks, buffers, load, qk, softmax, pv)), order))
-    return min(found)[1]
+    spans = simulate(blocks, 2, buffers, load, qk, softmax, pv, MODES[-1])
+    return [(s.warpgroup, s.kind, s.block) for s in spans if s.kind in ("QK", "PV")]

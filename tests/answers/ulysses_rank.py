@@ -31,14 +31,8 @@ def right_all_in_one(rank, ranks, q, k, v, attend):
 
 def wrong_repeating_all(rank, ranks, q, k, v, attend):
     """up to those of q"""
-    group = q.shape[0] // k.shape[0]
-    k, v = k.repeat_interleave(group, 0), v.repeat_interleave(group, 0)
-    found = []
-    for x in (q, k, v):
-        found.append(torch.cat((yield ("exchange", x.chunk(ranks))), dim=1))
-    o = attend(*found)[0]
-    back = yield ("exchange", o.chunk(ranks, dim=1))
-    return torch.cat(back)
+    k, v = (x.repeat_interleave(q.shape[0] // k.shape[0], 0) for x in (k, v))
+    return (yield from right_cut_by_hand(rank, ranks, q, k, v, attend))
 
 
 def wrong_everything_to_everyone(rank, ranks, q, k, v, attend):
@@ -57,11 +51,6 @@ def wrong_two_way(rank, ranks, q, k, v, attend):
     for x in (q, k.repeat_interleave(group, 0), v.repeat_interleave(group, 0)):
         found.append(torch.cat((yield ("exchange", list(x.chunk(ranks)))), dim=1))
     return attend(*found)[0]
-
-
-def wrong_few_shares(rank, ranks, q, k, v, attend):
-    got = yield ("exchange", [q])
-    return got[0]
 
 
 def wrong_only_rank_0_asks(rank, ranks, q, k, v, attend):

@@ -27,11 +27,6 @@ def right_without_q_and_o(report):
     return best, 1.0 if best == "neither" else bounds[best]
 
 
-def wrong_ignores_resident(report):
-    """an SM is taken to have one seat"""
-    return right_as_shares(dict(report, resident=1))
-
-
 def wrong_in_fp32(report):
     """numbers have 4 bytes"""
     return right_as_shares(dict(report, bytes=report["bytes"] / 2))
@@ -46,27 +41,15 @@ def wrong_seats_first(report):
     return right_as_shares(report)
 
 
-def wrong_word(report):
-    return "occupancy", 2.0
-
-
 def wrong_only_the_bound(report):
     return right_as_shares(report)[1]
 
 
-def wrong_all_programs(report):
-    """beyond the seats"""
-    blocks = report["heads"] * math.ceil(report["n"] / report["block"])
-    more = blocks / report["programs"]
-    change, bound = right_as_shares(dict(report, programs=10**9))
-    return ("programs", more) if more > bound else (change, bound)
-
-
-def _by_bounds(report, more=None, needed=None, least=1.2):
+def _by_bounds(report, more=None, least=1.2):
     blocks = math.ceil(report["n"] / report["block"])
     seats = report["sms"] * report["resident"]
     more = more or min(seats, report["heads"] * blocks) / min(seats, report["programs"])
-    fewer = report["bytes"] / (needed or 4 * report["heads"] * report["n"] * report["d"] * (1 + blocks))
+    fewer = report["bytes"] / (4 * report["heads"] * report["n"] * report["d"] * (1 + blocks))
     if max(more, fewer) < least:
         return "neither", 1.0
     return ("programs", more) if more > fewer else ("bytes", fewer)
@@ -78,30 +61,13 @@ def wrong_seats_without_blocks(report):
     return _by_bounds(report, more=seats / min(seats, report["programs"]))
 
 
-def wrong_q_for_each_block(report):
-    """Q and O are counted for each block"""
-    blocks = math.ceil(report["n"] / report["block"])
-    return _by_bounds(report, needed=8 * report["heads"] * report["n"] * report["d"] * blocks)
-
-
-def wrong_numbers_for_bytes(report):
-    """numbers are taken for bytes"""
-    blocks = math.ceil(report["n"] / report["block"])
-    return _by_bounds(report, needed=2 * report["heads"] * report["n"] * report["d"] * (1 + blocks))
-
-
-def wrong_threshold_of_two(report):
-    """from a higher bound on"""
-    return _by_bounds(report, least=2)
-
-
-def wrong_empty_seats_if_bounds_are_near(report):
-    change, bound = _by_bounds(report)
-    more = _by_bounds(dict(report, bytes=1), least=0)[1]
-    return ("programs", more) if change == "bytes" and more > 0.8 * bound else (change, bound)
-
-
 def wrong_bytes_if_bounds_are_near(report):
     change, bound = _by_bounds(report)
     fewer = _by_bounds(report, more=1e-9, least=0)[1]
     return ("bytes", fewer) if change == "programs" and fewer > 0.8 * bound else (change, bound)
+
+
+def wrong_all_programs(report):
+    """beyond the seats"""
+    blocks = report["heads"] * math.ceil(report["n"] / report["block"])
+    return _by_bounds(report, more=blocks / report["programs"])

@@ -24,12 +24,6 @@ def wrong_place_first(token, ranks, length):
     return (place, piece) if piece < ranks else (2 * ranks - 1 - piece, size + place)
 
 
-def wrong_floats(token, ranks, length):
-    size = length / (2 * ranks)
-    piece = round(token / size)
-    return min(piece, 2 * ranks - 1 - piece), int(token % size)
-
-
 def wrong_share_of_the_length(token, ranks, length):
     """computed with floats"""
     piece = int(2 * token / length * ranks)

@@ -1,44 +1,22 @@
 """Lecture 12: int8 with one scale for each block of rows."""
 
-from typing import Any
-
-import torch
-
-from course_lib.exercises.base import Case, Exercise
-
-ASKED = r"""
-The row 3, 2, 5, 1 has the scale 5 / 127; divided by it and rounded to the nearest whole number, ties either way, it becomes 76, 51, 127,
-25 in int8. Do this for `x` [N, d], float32: rows 0 to `block` − 1 share one scale, the largest $|x|$ among them over 127, and so do the
-next `block` rows, and so on. The last block may be shorter. A block of zeros has scale 1. Return the integers, int8 [N, d], and the
-scales, float32 [number of blocks]: integer · scale of its block restores x, up to half a scale.
-"""
-
-STUB = '''
-def block_scale(x: torch.Tensor, block: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """(integers [N, d] int8, scales [blocks] float32), a scale for each block of rows of x [N, d]."""
-    ...
-'''
+from course_lib.exercises.exercise import Exercise
 
 
-def remark(case: Case, result: Any) -> str:
-    integers, scales = result
-    if integers.dtype != torch.int8:
-        return f"the integers are right, but their type is {integers.dtype}; return torch.int8"
-    return "" if scales.dtype == torch.float32 else f"the scales are {scales.dtype}; return torch.float32"
+def run(function, case):
+    """The pair, and in words what is wrong with its types; '' if nothing is."""
+    result = function(*case.args)
+    pair = result if isinstance(result, tuple | list) and len(result) == 2 else (None, None)
+    kinds = ", ".join(str(getattr(x, "dtype", None)).removeprefix("torch.") for x in pair)
+    return {"numbers": result, "types": "" if kinds == "int8, float32" else f"{kinds} came back; return int8, float32"}
 
 
 EXERCISE = Exercise(
-    name="block_scale",
     lecture="12",
     title="int8 with a scale for each block of rows",
-    level=2,
-    minutes=10,
-    core=True,
-    asked=ASKED,
-    stub=STUB,
+    run=run,
     parts=("integers", "scales"),
-    remark=remark,
-    answers=("course_lib.model.quantize.quantise",),
+    forbidden=("course_lib.model.quantize.quantise",),
     hints=(
         "First the scales alone: x.split(block) gives the blocks, also the shorter last one. What is the largest |x| of each?",
         "torch.where, or an `if`, gives a block of zeros the scale 1. Then each row needs the scale of its block: that is row i's number "
@@ -47,3 +25,78 @@ EXERCISE = Exercise(
         "has the last block? Round before you change the type, for .to(torch.int8) cuts off.",
     ),
 )
+
+# --- for teachers ---
+
+import torch
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def block_scale(x: torch.Tensor, block: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """(integers [N, d] int8, scales [blocks] float32), a scale for each block of rows of x [N, d]."""
+    tops = torch.stack([rows.abs().max() for rows in x.split(block)])
+    scales = torch.where(tops > 0, tops / 127, torch.ones_like(tops))
+    of_rows = scales.repeat_interleave(block)[: len(x), None]
+    return (x / of_rows).round().to(torch.int8), scales
+'''
+WHY = """
+127 and not 128: int8 goes from −128 to 127, and with 127 the largest number, of either sign, is restored exactly. An outlier now costs the
+small numbers of its own block only. In the kernel the scale of a block is one number for a whole tile of S, so it joins the factor of the
+softmax and costs nothing; a scale for each row would cost a multiplication for each score.
+"""
+
+
+def cases(draw):
+    yield Case("one row: 3, 2, 5, 1", (torch.tensor([[3.0, 2.0, 5.0, 1.0]]), 1))
+    yield Case("an outlier of 1000 in the second block", (torch.tensor([[3.0, 2.0], [5.0, 1.0], [1000.0, 4.0]]), 2))
+    yield Case("the largest number is negative", (torch.tensor([[3.0, -5.0], [1.0, 2.0], [-0.3, -0.1], [0.2, 0.0]]), 2))
+    yield Case("a block of zeros", (torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, -3.0]]), 2))
+    yield Case("a block larger than x", (torch.tensor([[1.0, 7.0], [-3.0, 0.5]]), 64))
+    sizes = torch.tensor([1.0, 30.0, 0.1]).repeat_interleave(3)[:7, None]
+    yield Case("7 rows in blocks of 3, each of another size", (_clear_of_ties(torch.randn(7, 4) * sizes, 3), 3))
+    x = _clear_of_ties(torch.randn(5, 3) * sizes[:5], 3)
+    yield Case("a last block of two rows, larger than the one before", (x, 3))
+    yield Case("5 rows in blocks of 4", (_clear_of_ties(torch.randn(5, 2) * torch.arange(1.0, 6.0)[:, None], 4), 4))
+    yield Case("numbers of 1e-30", (_clear_of_ties(torch.randn(4, 3), 2) * 1e-30, 2))
+    yield Case("numbers of 1e-6", (_clear_of_ties(torch.randn(4, 3), 2) * 1e-6, 2))
+
+
+def _clear_of_ties(x, block):
+    """x with quotients at least 0.1 away from a half, so that the last bit of a quotient decides nothing."""
+    for rows in x.split(block):
+        scale = rows.abs().max() / 127
+        quotient = rows / scale
+        rows.copy_((quotient.round() + 0.8 * (quotient - quotient.round())) * scale)
+    return x
+
+
+def expected(x, block):
+    """Number by number: the nearest of all 255 integers, in float64."""
+    scales, integers = [], []
+    for i, row in enumerate(x.tolist()):
+        if i % block == 0:
+            top = max(abs(y) for other in x.tolist()[i : i + block] for y in other)
+            scales.append(top / 127 if top else 1.0)
+        integers.append([min((abs(n * scales[-1] - y), n) for n in range(-127, 128))[1] for y in row])
+    return {"numbers": (torch.tensor(integers, dtype=torch.int8), torch.tensor(scales)), "types": ""}
+
+
+SCALES, SPREAD = "torch.where(tops > 0, tops / 127, torch.ones_like(tops))", "scales.repeat_interleave(block)[: len(x)"
+WRONG = {
+    "if all blocks share one scale: the outlier of one block takes the small numbers of all":
+        ("x.split(block)])", "x.split(block)])\n    tops = tops.max().expand(len(tops))"),
+    "if x.chunk(block) makes the blocks: it makes `block` of them; x.split(block) makes blocks of so many rows":
+        ("x.split(block)", "x.chunk(block)", "interleave(block)", "interleave(-(-len(x) // block))"),
+    "if quotients are cut off, as by .to(torch.int8), and not rounded": (".round()", ""),
+    "if each row has a scale of its own: `block` rows share one": ("x.split(block)", "x", SPREAD, "scales[:"),
+    "if the scale is 127 over the largest |x|: integer · scale has to restore x":
+        ("to(torch.int8), scales", "to(torch.int8), 1 / scales"),
+    "if scales.repeat deals the scales out row by row: repeat_interleave keeps those of a block together":
+        ("repeat_interleave(", "repeat("),
+    "if a shorter last block is left out": ("    tops", "    x = x[: max(block, len(x) // block * block)]\n    tops"),
+    "if small numbers are taken for zeros: only a block of zeros has the scale 1": ("tops > 0", "tops > 1e-12"),
+    "if the scale comes from the maximum without abs: a negative number beyond it wraps around in int8":
+        (".abs()", "", ".to(", ".to(torch.int64).to("),
+    "if a block of zeros gets the scale 0": (SCALES, "tops / 127", ".round()", ".round().nan_to_num(0.0)"),
+}  # fmt: skip

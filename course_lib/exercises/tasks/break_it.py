@@ -1,50 +1,20 @@
 """Lecture 04: an input on which wrong kernels show."""
 
-from typing import Any
-
-from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.exercise import Exercise
 from course_lib.exercises.harness import wrong_attention
 
-ASKED = r"""
-Flash attention as in lecture 02, with running $m$, $\ell$ and $O$ (`acc`), was broken in eighteen ways. Each of these kernels works in
-blocks of `block` queries and `block` keys, the last of which may be ragged, and has one mistake:
 
-- **keys**: no tail mask; tail in the maximum; tail at −1,000; last block moved back (until it is full); keys up to n_q; blocks below the
-  maximum skipped; last queries left out;
-- **maximum**: no maximum; maximum from 0; maximum of the block alone; one maximum for all rows;
-- **rescaling**: acc not rescaled; l not rescaled; neither rescaled; growth below 4 not rescaled; Lite;
-- **numbers**: no 1/√d; acc in fp16.
-
-Return one input `(q, k, v)` that exposes all of them: float32, finite, `q` [n, d], `k` [m, d], `v` [m, e], with n ≤ `queries`, m ≤ `keys`,
-and d and e up to 64 as you like. A kernel is exposed if its output is off by more than a thousandth of the largest right number, or is
-not finite; the right kernel has to pass. `block` is at least 4. The check begins with 16 queries and 64 keys, and ends with 3 queries
-and `block` + 1 keys.
-"""
-
-STUB = '''
-def break_it(block: int, queries: int, keys: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(q [n, d], k [m, d], v [m, e]), n ≤ queries and m ≤ keys, on which every wrong kernel shows."""
-    ...
-'''
-
-
-def examine(case: Case, result: Any) -> tuple[str, str]:
+def examine(case, result):
     """The kernels are run here, on the student's numbers, and not where the student's code is."""
     return wrong_attention.getting_by(result, *case.args)
 
 
 EXERCISE = Exercise(
-    name="break_it",
     lecture="04",
     title="break it",
-    level=3,
-    minutes=30,
-    core=True,
-    asked=ASKED,
-    stub=STUB,
     examine=examine,
     parts=("the input", "these get by"),
-    answers=("course_lib.exercises.harness.wrong_attention.getting_by",),
+    forbidden=("course_lib.exercises.harness.wrong_attention.getting_by",),
     hints=(
         "Start from torch.randn and a ragged number of keys, and run the check: it names the mistakes that get by. For each, ask which "
         "row of scores it needs.",
@@ -54,3 +24,60 @@ EXERCISE = Exercise(
         "90). What is left: all far below zero, rows far apart, and values of a size that fp16 does not hold.",
     ),
 )
+
+# --- for teachers ---
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def break_it(block: int, queries: int, keys: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(q [n, d], k [m, d], v [m, e]), n ≤ queries and m ≤ keys, on which every wrong kernel shows."""
+    last = torch.tensor([2.0, -1.0, -200.0])  # the last key's score, above or below those of the first block
+    scores = torch.full((3, block + 1), -1500.0)
+    scores[2] += 200  # rows far apart
+    scores[:, :block] += torch.linspace(-0.5, 0.0, block)  # a little apart: a softmax of one weight alone hides much
+    scores[:, block] += last
+    q = math.sqrt(3) * torch.eye(3)  # with d = 3 the scores are the columns of k
+    v = 1e5 * torch.arange(1.0, block + 2)[:, None]
+    return q, scores.T.contiguous(), v
+'''
+WHY = """
+One row of scores cannot rise and fall at its last block, but three rows can: one rises by less than 4 (all kinds of rescaling), one
+falls a little (skipped blocks), one falls by 200 (the block's own maximum, whose correction overflows). All of them lie below −1,000, so
+that whatever stands in for padded keys, or for the maximum, is the largest number there is; the rows are 200 apart, for a maximum that
+they share. A ragged last block and three queries do the rest, and values beyond 65,504 what concerns fp16. Random inputs leave seven
+of the mistakes unseen, however many tokens they have.
+"""
+
+
+def cases(draw):
+    yield Case("16 queries, 64 keys, in blocks of 4", (4, 16, 64))
+    yield Case("4 queries, 10 keys", (4, 4, 10))
+    yield Case("3 queries, 5 keys", (4, 3, 5))
+    yield Case("3 queries, 9 keys, in blocks of 8", (8, 3, 9))
+    for block in draw.sample((5, 6, 7, 12, 16, 24, 32), 2):
+        yield Case("any blocks", (block, 3 + draw.randint(0, 2), block + 1 + draw.randint(0, 2)))
+
+
+def expected(block, queries, keys):
+    """Nothing is wrong with the input, and no mistake gets by."""
+    return "", ""
+
+
+LAST, LOW, RETURN = "[2.0, -1.0, -200.0]", "-1500.0", "return q, scores.T.contiguous(), v"
+RANDOM = "torch.manual_seed(1)\n    return torch.randn(min(queries, 3), 8), torch.randn(m, 8), torch.randn(m, 8)"
+WRONG = {
+    "from torch.randn: no score is far from 0, and no row far from another": (RETURN, f"m = min(keys, block + 1)\n    {RANDOM}"),
+    "if the keys fill their blocks: nothing is padded, so no mistake with the tail shows":
+        (RETURN, "return q, scores.T[:block].contiguous(), v[:block]"),
+    "if the scores do not lie below −1,000: in their maximum a padded key, or a start at 0, is harmless": (LOW, "0.0"),
+    "if all scores are large and positive: they overflow without a maximum, but a padded 0 is nothing beside them": (LOW, "1500.0"),
+    "if the maximum grows by a lot only: a kernel that leaves out small corrections gets by": (LAST, "[60.0, -1.0, -200.0]"),
+    "if no row falls a little at its last block: a block that lies below the maximum could be left out": (LAST, "[2.0, 2.0, -200.0]"),
+    "if a spike comes late, but none early, or one too low for an overflow: the block's own maximum then does no harm":
+        (LAST, "[2.0, 150.0, -1.0]"),
+    "if all rows lie at the same height: they can share a maximum": ("scores[2] += 200", "scores[2] += 0"),
+    "if one key of each row has all the weight: mistakes in the other weights do not show":
+        (RETURN, "return 1e3 * q, 1e3 * scores.T, v"),
+    "if the values are small: fp16 holds them": ("1e5 * ", ""),
+}  # fmt: skip

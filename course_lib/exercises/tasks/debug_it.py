@@ -1,22 +1,11 @@
 """Lecture 05: a kernel with two mistakes."""
 
-from typing import Any
-
 import torch
 
-from course_lib.exercises.base import Case, Exercise
-from course_lib.kernels import triton
+from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.harness import watch
 
-ASKED = r"""
-The kernel below is to compute attention for many heads at once: one head per `tl.program_id(1)`, so the grid is (⌈n_q / BLOCK⌉, heads).
-`group` heads of $Q$, one after another, share a head of $K$ and $V$: with `group` = 2, heads 0 and 1 of $Q$ use head 0, heads 2 and 3 use
-head 1. Q and O are [heads, n_q, D], K and V [heads / group, n_k, D], all float32, contiguous, in row order.
-
-It was right once. Then somebody made two mistakes in it, and the author's test, one head of random numbers, still passes. Run the check,
-find them, and mend them: two short changes are enough. Before you change a line, say on which inputs it is wrong.
-"""
-
-STUB = '''
+GIVEN = '''
 @triton.jit
 def debug_it(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, group, scale, D: tl.constexpr, BLOCK: tl.constexpr):
     """O [heads, n_q, D] of the heads of Q over those of K and V, which ``group`` heads of Q share."""
@@ -41,23 +30,18 @@ def debug_it(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, group, scale, D: tl.constexpr
 '''
 
 
-def run(kernel: Any, case: Case) -> torch.Tensor:
+def run(kernel, case):
     q, k, v, scale = case.args
     (heads, n_q, d), (kv_heads, n_k, _) = q.shape, k.shape
-    o = torch.full_like(q, float("nan"))
-    kernel[(triton.cdiv(n_q, 16), heads)](q, k, v, o, n_q, n_k, heads // kv_heads, scale, D=d, BLOCK=16)
+    o, group = torch.full_like(q, torch.nan), heads // kv_heads
+    watch.launched(kernel, (-(-n_q // 16), heads), q, k, v, o, n_q, n_k, group, scale, D=d, BLOCK=16)
     return o
 
 
 EXERCISE = Exercise(
-    name="debug_it",
     lecture="05",
     title="debug it",
-    level=2,
-    minutes=15,
-    asked=ASKED,
-    stub=STUB,
-    todo="Mend the kernel",
+    given=GIVEN,
     run=run,
     arguments=("Q", "K", "V", "scale"),
     compiles=dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "o_ptr"), "*fp32")
@@ -71,3 +55,66 @@ EXERCISE = Exercise(
         "exp never overflows if its argument is never positive. Of exp(m − m_new) that holds only if m_new is at least m.",
     ),
 )
+
+# --- for teachers ---
+
+from course_lib.exercises.exercise import Case
+
+HEAD, HEAD_GIVEN = "head // group", "head % group"
+MAX, MAX_GIVEN = "m_new = tl.maximum(m, tl.max(s, 1))", "m_new = tl.max(s, 1)"
+SOLUTION = GIVEN.replace(HEAD_GIVEN, HEAD).replace(MAX_GIVEN, MAX)
+WHY = """
+`head % group` deals the heads out in turns, and for a group of 1 it gives all of them head 0; `head // group` gives neighbours the same
+head. With one head both are 0. The block's own maximum is right on paper, because the correction may go up as well as down; in fp32 it
+overflows as soon as a block lies 89 below the one before. Random scores hardly ever do that, so more random tests would not have found
+it: it takes a spike that comes early.
+"""
+
+
+def cases(draw):
+    def tensors(heads, kv_heads, n_q, n_k):
+        return torch.randn(heads, n_q, 16), torch.randn(kv_heads, n_k, 16), torch.randn(kv_heads, n_k, 16)
+
+    def case(words, heads, kv_heads, n_q, n_k, scale=0.25, spike=-1):
+        q, k, v = tensors(heads, kv_heads, n_q, n_k)
+        if spike >= 0:
+            q[:, :, 0], k[:, spike, 0] = 4, 150
+        return Case(words, (q, k, v, scale))
+
+    yield case("the author's test: one head of random numbers", 1, 1, 20, 40)
+    yield case("four heads share two of K and V", 4, 2, 16, 20)
+    yield case("two heads, each with its own K and V", 2, 2, 17, 16)
+    yield case("two heads share one", 2, 1, 16, 16)
+    yield case("more keys than queries", 3, 1, 5, 35, scale=0.5)
+    yield case("a late spike", 1, 1, 16, 40, spike=38)
+    yield case("an early spike", 1, 1, 16, 40, spike=3)
+    q, k, v = tensors(1, 1, 16, 40)
+    q[0, 3] *= 200
+    yield Case("one query 200 times as large as the others", (q, k, v, 0.25))
+    q, k, v = tensors(2, 1, 16, 33)
+    q[:, :, 0], k[:, :, 0] = 16, -50
+    yield Case("all scores near −200", (q, k, v, 0.25))
+    kv_heads, group = draw.randint(1, 2), draw.randint(1, 3)
+    yield case("any sizes", kv_heads * group, kv_heads, draw.randint(1, 40), draw.randint(1, 40))
+
+
+def expected(q, k, v, scale):
+    """In float64, with K and V copied for each head of Q."""
+    k, v = (x.double().repeat_interleave(len(q) // len(x), 0) for x in (k, v))
+    return (torch.softmax(q.double() @ k.mT * scale, -1) @ v).float()
+
+
+M = 'm = tl.full([BLOCK], -float("inf"), tl.float32)'
+WRONG = {
+    "if one mistake is mended: heads still read keys and values that belong to others": (HEAD, HEAD_GIVEN),
+    "if one mistake is mended: the other still shows once a spike has passed": (MAX, MAX_GIVEN),
+    "if both mistakes are left": (HEAD, HEAD_GIVEN, MAX, MAX_GIVEN),
+    "if each head of Q reads the head of K and V with its own number: there are fewer of those": (HEAD, "head"),
+    "if heads take K and V in turns, 0, 1, 0, 1: neighbours share, 0, 0, 1, 1": (HEAD, "head % (tl.num_programs(1) // group)"),
+    "if the correction is cut off at 1: it does not overflow then, but what came before is too small":
+        (MAX, MAX_GIVEN, "tl.exp(m - m_new)", "tl.minimum(tl.exp(m - m_new), 1.0)"),
+    "if no maximum is subtracted: large scores overflow, and those far below 0 vanish": (MAX, "m_new = tl.zeros([BLOCK], tl.float32)"),
+    "if all rows have one maximum: in a row whose scores lie far below it all weights vanish": ("tl.max(s, 1)", "tl.max(s)"),
+    "if m starts at 0: where all scores lie far below, the row is 0/0": (M, "m = tl.zeros([BLOCK], tl.float32)"),
+    "if m stays as it was at the start: the next block is corrected from the maximum so far": ("        m = m_new\n", ""),
+}  # fmt: skip

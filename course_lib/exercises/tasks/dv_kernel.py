@@ -1,69 +1,32 @@
 """Lecture 07: dV = Pᵀ dO under a causal mask, as a Triton kernel that recomputes P."""
 
-from typing import Any
-
 import torch
 
-from course_lib.exercises.base import Case, Exercise
-from course_lib.exercises.harness import accesses
-from course_lib.kernels import triton
-
-ASKED = r"""
-Write a kernel for $dV = P^\top dO$ under a causal mask: query $i$ sees the keys $j \le i$, so $P_{ij} = e^{S_{ij} - L_i}$ with
-$S = QK^\top \cdot$ `scale` for these, and 0 for the others. $L$, a natural logarithm over the keys that are seen, is given. A score that
-the mask hides may be far above all others.
-
-A program owns `BLOCK` keys and stores its rows of $dV$ once; the grid is (⌈n / BLOCK⌉,). It loads no block of queries of which none sees
-any of its keys: with 40 tokens and `BLOCK` = 16 three programs walk over 3, 2 and 1 blocks.
-
-Q, K, dO and dV are [n, D], L is [n]: float32, contiguous, in row order. Here `D` is $d$, the length of a row, a power of two; n need not
-be a multiple of `BLOCK`; `scale` is $1/\sqrt D$. Pass `input_precision="ieee"` to `tl.dot`. The check runs in Triton's interpreter,
-counts the queries that are loaded, and watches that nothing beside the tensors is read or written.
-"""
-
-STUB = '''
-@triton.jit
-def dv_kernel(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    """dV [n, D] = Pᵀ dO, float32, with causal P = exp(scale · Q Kᵀ − L) recomputed; one block of keys per program."""
-    ...
-'''
-
-HIDDEN = "also blocks of queries that see none of the keys"
-AGAIN = "a block of queries more often than once in a program"
+from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.harness import watch
 
 
-def run(kernel: Any, case: Case) -> tuple[torch.Tensor, str]:
+def run(kernel, case):
     """dV, and in words which queries were loaded without need; '' for none."""
     q, k, L, do = case.args
-    n, d = q.shape
-    dv = torch.full(k.shape, float("nan"))
-    block = case.options.get("BLOCK", 16)
-    with (
-        accesses.stored() as counts,
-        accesses.loaded() as numbers,
-        accesses.loads_of_at_most(block * d, "BLOCK rows of D numbers"),
-    ):
-        kernel[(triton.cdiv(n, block),)](q, k, L, do, dv, n, d**-0.5, D=d, BLOCK=block)
-    if sum(counts) > dv.numel() and not dv.isnan().any():
+    (n, d), dv = q.shape, torch.full_like(k, torch.nan)
+    block = case.constants.get("BLOCK", 16)
+    programs, largest = -(-n // block), (block * d, "BLOCK rows of D numbers")
+    seen = watch.launched(kernel, (programs,), q, k, L, do, dv, n, d**-0.5, D=d, BLOCK=block, largest=largest)
+    if sum(seen.stores) > dv.numel() and not dv.isnan().any():
         raise RuntimeError(
-            f"dV has {dv.numel():,} numbers, {sum(counts):,} were stored: keep the sum on the chip, store it once"
+            f"dV has {dv.numel():,} numbers, {sum(seen.stores):,} were stored: keep the sum on the chip, store it once"
         )
+    if max(seen.most("q_ptr"), seen.most("do_ptr")) > programs:
+        return dv, "a block of queries more often than once in a program"
     needed = d * sum(n - first for first in range(0, n, block))
-    times = [numbers[x] for x in ("q_ptr", "do_ptr") if x in numbers]
-    if any(x.max() > triton.cdiv(n, block) for x in times):
-        return dv, AGAIN
-    return dv, HIDDEN if any(x.sum() > needed for x in times) else ""
+    more = max(seen.all("q_ptr"), seen.all("do_ptr")) > needed
+    return dv, "also blocks of queries that see none of the keys" if more else ""
 
 
 EXERCISE = Exercise(
-    name="dv_kernel",
     lecture="07",
     title="dV under a causal mask",
-    level=3,
-    minutes=30,
-    core=True,
-    asked=ASKED,
-    stub=STUB,
     run=run,
     parts=("dV", "loads"),
     arguments=("Q", "K", "L", "dO"),
@@ -79,3 +42,88 @@ EXERCISE = Exercise(
         "e^(S − L) may be ∞ there, so choose 0 in its place, for ∞ times 0 is NaN.",
     ),
 )
+
+# --- for teachers ---
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+@triton.jit
+def dv_kernel(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
+    """dV [n, D] = Pᵀ dO, float32, with causal P = exp(scale · Q Kᵀ − L) recomputed; one block of keys per program."""
+    first = tl.program_id(0) * BLOCK
+    keys, cols = first + tl.arange(0, BLOCK), tl.arange(0, D)
+    k = tl.load(k_ptr + keys[:, None] * D + cols[None, :], mask=keys[:, None] < n, other=0.0)
+    dv = tl.zeros([BLOCK, D], tl.float32)
+    for start in range(first, n, BLOCK):  # query i sees key i: the walk begins on the diagonal
+        rows = start + tl.arange(0, BLOCK)
+        at = rows[:, None] * D + cols[None, :]
+        q = tl.load(q_ptr + at, mask=rows[:, None] < n, other=0.0)
+        do = tl.load(do_ptr + at, mask=rows[:, None] < n, other=0.0)
+        L = tl.load(L_ptr + rows, mask=rows < n, other=float("inf"))
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        p = tl.where(keys[None, :] <= rows[:, None], tl.exp(s - L[:, None]), 0.0)
+        dv = tl.dot(tl.trans(p), do, dv, input_precision="ieee")
+    tl.store(dv_ptr + keys[:, None] * D + cols[None, :], dv, mask=keys[:, None] < n)
+'''
+WHY = """
+With L each block of P comes back alone: no maximum, no sum, in any order. So the outer loop may go over K/V, and dV is written once,
+without atomics. Forward, a causal walk ends on the diagonal; here it begins there, because the keys stay and the queries pass. L knows
+nothing of hidden scores, so e^(S − L) may overflow for them: tl.where chooses, a product with a mask of zeros and ones would make NaN.
+Beyond the last query L is ∞, and p = exp(0 − ∞) = 0; with −∞ not even the zeros of dO save the sum.
+"""
+
+
+def hidden(n):
+    return torch.ones(n, n, dtype=torch.bool).triu(1)
+
+
+def cases(draw):
+    def case(words, n, d=16, times=1.0, **sizes):
+        return with_lse(words, times * torch.randn(n, d), torch.randn(n, d), **sizes)
+
+    def with_lse(words, q, k, **sizes):
+        s = (q.double() @ k.double().T / q.shape[1] ** 0.5).masked_fill(hidden(len(q)), -torch.inf)
+        return Case(words, (q, k, torch.logsumexp(s, dim=1).float(), torch.randn(q.shape)), sizes)
+
+    yield case("one block", 16, d=32)
+    yield case("three blocks", 48)
+    yield case("ragged", 21)
+    yield case("one token", 1)
+    yield case("40 tokens, D = 32", 40, d=32)
+    yield case("BLOCK = 64", 130, BLOCK=64)
+    yield case("scores times ten", 19, times=10)
+    q, k = torch.randn(2, 19, 16)
+    q[:, 0], k[-1, 0] = 4, 120
+    yield with_lse("a hidden score far above all others", q, k)
+    q, k = torch.randn(2, 19, 16)
+    q[:, 3:], k[:, 3:] = 0, 0  # few products: large scores are to be sums of few rounding errors
+    q[:, 0], k[:, 0] = -20, 20
+    yield with_lse("all scores far below 0", q, k)
+    for _ in range(2):
+        yield case("any sizes", draw.randint(1, 60), draw.choice((16, 32)), BLOCK=draw.choice((16, 16, 64)))
+
+
+def expected(q, k, L, do):
+    """PyTorch's own differentiation of the attention, in float64; it uses no L."""
+    v = torch.zeros(k.shape, dtype=torch.float64, requires_grad=True)
+    s = (q.double() @ k.double().T / q.shape[1] ** 0.5).masked_fill(hidden(len(q)), -torch.inf)
+    return torch.autograd.grad(torch.softmax(s, dim=1) @ v, v, do.double())[0].float(), ""
+
+
+Q = "        q = tl.load(q_ptr + at, mask=rows[:, None] < n, other=0.0)\n"
+SEEN, P = "keys[None, :] <= rows[:, None]", "tl.exp(s - L[:, None])"
+P_SEEN = f"tl.where({SEEN}, {P}, 0.0)"
+WRONG = {
+    "if P is recomputed without L: exp(S) is not divided by the row's sum": (P, "tl.exp(s)"),
+    "if the scores are not multiplied by scale": (" * scale", ""),
+    "if Q is loaded twice for a block: right, but once is enough": (Q, Q + Q),
+    "if P is not transposed: with square blocks the shapes fit all the same": ("tl.trans(p)", "p"),
+    "if nothing is masked: L stands for the keys that are seen, and P for the others is no weight": (P_SEEN, P),
+    "if nothing is masked, and the walk begins at query 0, as without a causal mask": (P_SEEN, P, "range(first, n", "range(0, n"),
+    "if the triangle is the other one: a query sees the keys before it, so a key is seen by the queries after it":
+        (SEEN, SEEN.replace("<=", ">=")),
+    "if P is multiplied by a mask of zeros and ones: where a hidden score is large that is ∞ · 0": (P_SEEN, f"{P} * ({SEEN})"),
+    "if the walk begins at query 0: right, but blocks are loaded that see none of the keys": ("range(first, n", "range(0, n"),
+    "if beyond the last query L is padded with −∞, or Q or dO with nothing: P is then undefined, and the sum NaN": ('"inf"', '"-inf"'),
+}  # fmt: skip

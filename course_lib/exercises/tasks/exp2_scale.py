@@ -1,80 +1,57 @@
 """Lecture 11: the weights of a row by powers of two, with a penalty by distance."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from course_lib.exercises.base import Case, Exercise
-
-ASKED = r"""
-Raw scores 0, 2, 4 with a head size of $d$ = 4: scaled by $1/\sqrt{d}$ they are 0, 1, 2. *ALiBi* takes off a penalty that grows with the
-distance: the query is the newest token, at the last key, so with a slope of 0.5 the keys lose 1, 0.5 and 0, and have $-1$, 0.5, 2. That
-gives the weights 0.039, 0.175, 0.786, and $L$ = 2.241. Compute it as a kernel does, with powers of two only.
-`s`: the raw scores of one query, [N], float32, neither scaled nor penalised. `d`: the head size. `slope`: 0 or more. Return the
-weights [N], which sum to 1, and $L = \ln \sum_j e^{x_j}$ of the penalised scores $x_j$, a float in natural units. `torch.exp2`, other
-powers of 2 and logarithms are allowed; `torch.exp`, `math.exp`, powers of `math.e`, softmax and logsumexp are refused.
-"""
-
-STUB = '''
-def exp2_scale(s: torch.Tensor, d: int, slope: float) -> tuple[torch.Tensor, float]:
-    """(weights [N], L) of raw scores s [N], float32, for head size d, with ALiBi's penalty of slope per token of distance."""
-    ...
-'''
+from course_lib.exercises.exercise import Exercise
 
 REFUSED = ("exp", "expm1", "softmax", "softmin", "log_softmax", "logsumexp", "logaddexp", "sigmoid")
 POWERS = {"pow": 0, "__pow__": 0, "float_power": 0, "__rpow__": 1}  # which argument is the base
 
 
-def _no_exp(*x: Any) -> Any:
+def no_exp(*x):
     raise RuntimeError("a natural exponential was called; use torch.exp2 for every power")
+
+
+class Base(float):
+    """Euler's number, of which no power is taken."""
+
+    __pow__ = no_exp
+
+
+def is_e(base):
+    base = base.item() if isinstance(base, torch.Tensor) and base.numel() == 1 else base
+    return isinstance(base, float) and math.isclose(base, math.e, rel_tol=1e-6)
 
 
 class PowersOfTwoOnly(TorchFunctionMode):
     """Refuses torch's natural exponential and what is made of it."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "")
         if name.removeprefix("special_").rstrip("_") in REFUSED:
-            _no_exp()
-        if name in POWERS and len(args) == 2 and _is_e(args[POWERS[name]]):
-            _no_exp()
+            no_exp()
+        if name in POWERS and len(args) == 2 and is_e(args[POWERS[name]]):
+            no_exp()
         return func(*args, **(kwargs or {}))
 
 
-def _is_e(base: Any) -> bool:
-    if isinstance(base, torch.Tensor) and base.numel() == 1:
-        base = base.item()
-    return isinstance(base, float) and math.isclose(base, math.e, rel_tol=1e-6)
-
-
-class _Base(float):
-    """Euler's number, of which no power is taken."""
-
-    def __pow__(self, *x: Any) -> Any:
-        _no_exp()
-
-
-def run(function: Callable[..., Any], case: Case) -> Any:
+def run(function, case):
+    """The result, while natural exponentials raise RuntimeError."""
     with (
-        mock.patch.multiple("math", exp=_no_exp, e=_Base(math.e)),
-        mock.patch.multiple("numpy", exp=_no_exp, e=_Base(math.e)),
+        mock.patch.multiple("math", exp=no_exp, e=Base(math.e)),
+        mock.patch.multiple("numpy", exp=no_exp, e=Base(math.e)),
         PowersOfTwoOnly(),
     ):
         return function(*case.args)
 
 
 EXERCISE = Exercise(
-    name="exp2_scale",
     lecture="11",
     title="ALiBi by powers of two",
-    level=2,
-    minutes=12,
-    asked=ASKED,
-    stub=STUB,
     run=run,
     tolerance=1e-4,
     parts=("weights", "L"),
@@ -85,3 +62,63 @@ EXERCISE = Exercise(
         "ℓ = Σ 2^(y − m) is the same number as with natural powers, but m has changed its unit by log2 e. In which unit is L asked for?",
     ),
 )
+
+# --- for teachers ---
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def exp2_scale(s: torch.Tensor, d: int, slope: float) -> tuple[torch.Tensor, float]:
+    """(weights [N], L) of raw scores s [N], float32, for head size d, with ALiBi's penalty of slope per token of distance."""
+    log2e = math.log2(math.e)
+    distance = len(s) - 1 - torch.arange(len(s))
+    y = s * (log2e / math.sqrt(d)) - (slope * log2e) * distance
+    m = y.max()
+    p = torch.exp2(y - m)
+    l = p.sum()
+    return p / l, float(m * math.log(2) + torch.log(l))
+'''
+WHY = """
+The scale was one multiplication for each score; log2 e rides along in it for nothing. What is added to a scaled score, a penalty, a mask's
+bias, a softcap's result, has to be brought to base 2 by itself: it takes log2 e and not 1/√d. The slope does, once for all keys. ℓ does
+not notice the base: 2^(y − m) are the same numbers as before. m does, and so does L, which is converted once a row where it leaves
+the kernel.
+"""
+
+
+def cases(draw):
+    yield Case("0, 2, 4 with d = 4 and a slope of 0.5", (torch.tensor([0.0, 2.0, 4.0]), 4, 0.5))
+    yield Case("one key", (torch.tensor([3.0]), 16, 0.25))
+    yield Case("five equal scores: the near keys weigh more", (torch.full((5,), 8.0), 64, 0.5))
+    yield Case("no slope", (torch.tensor([-3.0, -1.0, -2.0]), 2, 0.0))
+    yield Case("d = 1: no scale", (torch.tensor([1.0, -1.0, 0.5]), 1, 0.125))
+    yield Case("scores in the thousands", (torch.tensor([1990.0, 2000.0, 1995.0]), 64, 0.5))
+    yield Case("all scores far below 0", (torch.tensor([-2000.0, -1990.0, -2010.0]), 64, 1.0))
+    yield Case("a steep slope", (torch.tensor([8.0, 4.0, 0.0, 4.0]), 16, 40.0))
+    yield Case("scores from −100,000 to 100,000", (torch.tensor([-1e5, 0.0, 1e5]), 64, 0.5))
+    yield Case("scores of −1e30 and below", (torch.tensor([-1e30, -2e30]), 64, 0.5))
+    yield Case("the largest score far away, behind its penalty", (torch.tensor([1000.0, 0.0, 0.0]), 1, 1000.0))
+    yield Case("a row of 100", (torch.randn(100) * 10, 48, 2.0**-5))
+
+
+def expected(s, d, slope):
+    """By natural powers, in float64."""
+    distance = torch.tensor([float(len(s) - 1 - j) for j in range(len(s))], dtype=torch.float64)
+    x = s.double() / math.sqrt(d) - slope * distance
+    return torch.softmax(x, 0).float(), float(torch.logsumexp(x, 0))
+
+
+LOG, SLOPE = "m * math.log(2) + torch.log(l)", "(slope * log2e)"
+WRONG = {
+    "if L is left in units of log2: multiply m + log2 ℓ by ln 2": (LOG, "m + torch.log2(l)"),
+    "if L is m + ln ℓ: the maximum is then still in units of log2": (LOG, "m + torch.log(l)"),
+    "if L is ln ℓ alone: ℓ was measured from the maximum, which has to be added": (LOG, "torch.log(l)"),
+    "if log2 e is missing: 2^x then stands where e^x should": ("math.log2(math.e)", "1.0", LOG, "m + torch.log(l)"),
+    "if the penalty is not brought to base 2: it takes log2 e, as the scores do": (SLOPE, "slope"),
+    "if the penalty is scaled by 1 / √d, too: it is taken off a score that is scaled already": (SLOPE, f"{SLOPE} / math.sqrt(d)"),
+    "if the distance is counted from the first key: the query is at the last one": ("len(s) - 1 - torch", "torch"),
+    "if the penalty is added: far keys lose, they do not gain": (f"- {SLOPE}", f"+ {SLOPE}"),
+    "if the maximum is taken before the penalty: it may belong to a key that the penalty takes away":
+        ("y.max()", "(s * (log2e / math.sqrt(d))).max()"),
+    "without subtracting the maximum: large scores overflow": ("y.max()", "torch.zeros(())"),
+}  # fmt: skip

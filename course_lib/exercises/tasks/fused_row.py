@@ -1,104 +1,69 @@
 """Lecture 15: attention of one query in pure Python that reads every key and value once."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
-from course_lib.exercises.base import Case, Exercise
-
-ASKED = r"""
-For one query and $N$ = 256 keys, plain Python keeps 256 scores and 256 weights. Write it as a fused kernel would: read key
-0, value 0, key 1, value 1, and so on, each number once, and keep only a maximum, a sum and one row of output. `q` is a
-list of $d$ floats, `k` a list of $N$ rows of $d$, `v` a list of $N$ rows of $e$; $e$ may differ from $d$. Return
-$\text{softmax}(q K^\top / \sqrt{d})\, V$ as a list of $e$ floats. Plain Python only, and no list of scores. The check
-sees how often each number of `k` and `v` is read, and in which order; it cannot see what you keep. (There `k`, `v`
-and their rows can be indexed, sliced and looped over like lists.)
-"""
-
-STUB = '''
-def fused_row(q: list[float], k: list[list[float]], v: list[list[float]]) -> list[float]:
-    """softmax(q Kᵀ / √d) V for one query q [d], keys k [N][d] and values v [N][e], as a list of e floats."""
-    ...
-'''
+from course_lib.exercises.exercise import Exercise
 
 
-class Reads:
-    """What was read: which numbers, the rows in the order in which they were begun, and the first number read again."""
+class Row(Sequence):
+    """A row of k or v that notes what is read of it."""
 
-    def __init__(self, keys: int) -> None:
-        self.keys, self.again = keys, ""
-        self.numbers: set[tuple[str, int, int]] = set()
-        self.begun: dict[tuple[int, str], int] = {}
+    def __init__(self, reads, row, name, numbers, columns=None):
+        self.reads, self.row, self.name, self.numbers = reads, row, name, numbers
+        self.columns = range(len(numbers)) if columns is None else columns
 
-    def note(self, name: str, row: int, column: int) -> None:
-        if (name, row, column) in self.numbers and not self.again:
-            last = max(at for at, of in self.begun if of == name)
-            when = "after the last one" if last == self.keys - 1 else "after a later one"
-            self.again = f"{name}[{row}] again, {'in its own turn' if last == row else when}"
-        self.numbers.add((name, row, column))
-        self.begun.setdefault((row, name), len(self.begun))
-
-    def __str__(self) -> str:
-        if self.again:
-            return self.again
-        after = [
-            self.begun[row, "v"] - at for (row, of), at in self.begun.items() if of == "k" and (row, "v") in self.begun
-        ]
-        if min(after, default=1) < 1:
-            return "each number once, but a value before its key"
-        if max(after, default=1) > 1:
-            return f"each number once, but a value {max(after)} rows after its key"
-        return "" if list(self.begun) == sorted(self.begun) else "each number once, but the keys in another order"
-
-
-class Row(Sequence[float]):
-    """A row of k or v whose numbers are counted when they are read."""
-
-    def __init__(self, name: str, row: int, numbers: Sequence[float], columns: range, reads: Reads):
-        self.name, self.row, self.numbers, self.columns, self.reads = name, row, numbers, columns, reads
-
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.columns)
 
-    def __array__(self, *how: Any, **more: Any) -> Any:
+    def __array__(self, *how, **more):
         raise TypeError("plain Python only: no NumPy")
 
-    def __getitem__(self, at: Any) -> Any:
+    def __getitem__(self, at):
         if isinstance(at, slice):
-            return Row(self.name, self.row, self.numbers, self.columns[at], self.reads)
+            return Row(self.reads, self.row, self.name, self.numbers, self.columns[at])
         if not -len(self) <= at < len(self):
             raise IndexError(f"number {at} of row {self.row} of {self.name}, which has {len(self)}")
         column = self.columns[at]
-        self.reads.note(self.name, self.row, column)
+        self.reads.append((self.row, self.name, column))
         return self.numbers[column]
 
 
-def run(function: Callable[..., Any], case: Case) -> Any:
+def run(function, case):
+    """The row, and in words what is read more than once or in another order; '' for nothing."""
     q, k, v = case.args
-    reads = Reads(len(k))
-    watched = (
-        [Row(name, j, row, range(len(row)), reads) for j, row in enumerate(x)] for name, x in (("k", k), ("v", v))
-    )
-    found = function(list(q), *watched)
+    reads: list[tuple[int, str, int]] = []
+    found = function(list(q), *([Row(reads, j, name, row) for j, row in enumerate(x)] for name, x in zip("kv", (k, v))))
     if found is None:
         return None
     if not isinstance(found, list | tuple):
         raise TypeError(f"a {type(found).__name__} came back; return a list of {len(v[0])} floats")
-    return torch.tensor([float(x) for x in found], dtype=torch.float64), str(reads)
+    return torch.tensor([float(x) for x in found], dtype=torch.float64), wrong_order(reads)
+
+
+def wrong_order(reads):
+    numbers, begun = set(), dict[tuple[int, str], int]()  # begun: rows, in order
+    for row, name, column in reads:
+        if (row, name, column) in numbers:
+            last = max(at for at, of in begun if of == name)
+            return f"{name}[{row}] again, {'in its own turn' if last == row else f'after {name}[{last}]'}"
+        numbers.add((row, name, column))
+        begun.setdefault((row, name), len(begun))
+    after = [at - begun[row, "k"] for (row, name), at in begun.items() if name == "v" and (row, "k") in begun]
+    if min(after, default=1) < 1:
+        return "each number once, but a value before its key"
+    if max(after, default=1) > 1:
+        return f"each number once, but a value {max(after)} rows after its key"
+    return "" if list(begun) == sorted(begun) else "each number once, but the keys in another order"
 
 
 EXERCISE = Exercise(
-    name="fused_row",
     lecture="15",
     title="one query, each key and value read once",
-    level=2,
-    minutes=12,
-    asked=ASKED,
-    stub=STUB,
     run=run,
     parts=("output", "reads"),
-    answers=("course_lib.ladder.python.attention_floats", "course_lib.ladder.python.attention_values"),
+    forbidden=("course_lib.ladder.python.attention_floats", "course_lib.ladder.python.attention_values"),
     hints=(
         "Loop over zip(k, v) once. What do you need from the keys before, so that they need not be read again?",
         "Keep m, ℓ and o, a list of e zeros at first. When a score exceeds m, everything summed so far shrinks by one "
@@ -107,3 +72,76 @@ EXERCISE = Exercise(
         "number must not be overwritten before the factor is taken? The division comes once.",
     ),
 )
+
+# --- for teachers ---
+
+import math
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def fused_row(q: list[float], k: list[list[float]], v: list[list[float]]) -> list[float]:
+    """softmax(q Kᵀ / √d) V for one query q [d], keys k [N][d] and values v [N][e], as a list of e floats."""
+    m, l, o = -math.inf, 0.0, [0.0] * len(v[0])
+    for key, value in zip(k, v):
+        x = sum(a * b for a, b in zip(q, key)) / math.sqrt(len(q))
+        new = max(m, x)
+        correction, weight = math.exp(m - new), math.exp(x - new)
+        l = l * correction + weight
+        o = [y * correction + weight * z for y, z in zip(o, value)]
+        m = new
+    return [y / l for y in o]
+'''
+WHY = """
+What is kept does not grow with N: m, ℓ and e sums. Each key and value is read once, as in the Online kernel, which
+does the same for a block of queries and keys at a time. In Python it is a little slower than plain loops: it does e
+multiplications more for each key, and nothing waits for memory. Fewer bytes are worth something where bytes are what a
+run waits for.
+"""
+
+
+def cases(draw):
+    def case(words, *tensors):
+        return Case(words, tuple(x.tolist() for x in tensors))
+
+    by_hand = [[2.0, 0, 0, 0], [4.0, 0, 0, 0], [0.0] * 4]
+    yield Case("three keys by hand", ([1.0, 0.0, 0.0, 0.0], by_hand, [[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]))
+    yield Case("one key: its value comes back", ([3.0, -1.0], [[0.5, 2.0]], [[7.0, 8.0, 9.0]]))
+    q, k, v = torch.randn(9), torch.randn(6, 9), torch.randn(6, 4)
+    by_score = k[(k @ q).argsort(descending=True)]
+    yield case("the largest score first", q, by_score, v)
+    yield case("scores that rise", q, by_score.flip(0), v)
+    yield Case("scores 0, 0 and −3", ([3.0], [[0.0], [0.0], [-1.0]], [[1.0], [3.0], [5.0]]))
+    yield case("values wider than keys", torch.randn(3), torch.randn(5, 3), torch.randn(5, 7))
+    yield Case("scores from −2000 to 1000", ([1.0], [[-2000.0], [1000.0]], [[1.0, 0.0], [0.0, 1.0]]))
+    far = -q / (q @ q) * torch.arange(6000.0, 6006.0)[:, None]
+    yield case("all scores far below 0", q, far, v)
+    yield case("scores in the thousands", q, -far, v)
+    yield Case("scores of −1e300 and below", ([1.0], [[-2e300], [-1e300], [-3e300]], [[1.0], [2.0], [3.0]]))
+    yield case("a late spike", q, torch.cat([k, 3000 * q[None] / (q @ q)]), torch.randn(7, 4))
+    early = [250.0] * 4, [0.0] * 4, [0.25] * 4
+    yield Case("an early spike", ([2.0] * 4, [*early], [[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]]))
+    yield case("37 keys, scores times ten", torch.randn(8) * 10, torch.randn(37, 8), torch.randn(37, 8))
+    keys, d = draw.randint(1, 20), draw.randint(1, 9)
+    yield case("any sizes", torch.randn(d), torch.randn(keys, d), torch.randn(keys, draw.randint(1, 9)))
+
+
+def expected(q, k, v):
+    query, keys, rows = (torch.tensor(x, dtype=torch.float64) for x in (q, k, v))
+    return torch.softmax(keys @ query / math.sqrt(len(q)), 0) @ rows, ""
+
+
+INF, MOST, SCORE = "-math.inf", "max(m, x)", "sum(a * b for a, b in zip(q, key)) / math.sqrt(len(q))"
+WRONG = {
+    "if the sum ℓ is not rescaled when the maximum grows": ("l * correction", "l"),
+    "if the output so far is not rescaled when the maximum grows, as ℓ is": ("y * correction", "y"),
+    "if the maximum is updated before the factor is computed: that is then e^0 = 1": ("new = max", "m = new = max"),
+    "if the maximum starts at 0 instead of −∞: all scores far below 0 then vanish": (INF, "0.0"),
+    "if the maximum starts at some number instead of −∞: where all scores are below it they vanish": (INF, "-1e9"),
+    "if the last score stands in place of the maximum: after a large one the others overflow": (MOST, "x"),
+    "if there is no scale: scores are divided by √d": (" / math.sqrt(len(q))", ""),
+    "without subtracting the maximum: large scores overflow": (INF, "0.0", MOST, "0.0"),
+    "with one pass for the maximum and another for the sums: it reads every key twice": (INF, f"max({SCORE} for key in k)"),
+    "if all keys are read before the first value (copied, or all weights first): N rows or weights are then kept":
+        ("    m, l", "    k = [list(key) for key in k]\n    m, l"),
+}  # fmt: skip

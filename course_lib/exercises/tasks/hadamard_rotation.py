@@ -1,41 +1,23 @@
 """Lecture 12: the rotation of rows in d log2 d additions."""
 
-import contextlib
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch.overrides import TorchFunctionMode
 
-from course_lib.exercises.base import Case, Exercise
-
-ASKED = r"""
-The row 3, 1 becomes $(3 + 1)/\sqrt 2$, $(3 - 1)/\sqrt 2$. Do this for each row of `x` [N, d], with d a power of two. First multiply number
-$j$ of each row by `sign[j]`, +1 or −1. Then come $\log_2 d$ stages: neighbours, numbers two apart, four apart, … Of a pair $a$, $b$ with
-$a$ on the left, $(a + b)/\sqrt 2$ takes the place of $a$, $(a - b)/\sqrt 2$ that of $b$. So $x$ is multiplied by an $M$ with
-$M M^\top = 1$. Use no matrix of d × d: $d \log_2 d$ additions for each row are enough. `x` and `sign` [d] are
-float32; return [N, d].
-"""
-
-STUB = '''
-def hadamard_rotation(x: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
-    """x [N, d] times diag(sign) · Hadamard / sqrt(d), stage by stage; d a power of two."""
-    ...
-'''
+from course_lib.exercises.exercise import Exercise
 
 
 class TooMuchWorkError(Exception):
     """A tensor holds more numbers than the stages need."""
 
 
-class _NoMatrix(TorchFunctionMode):
-    """Refuses a new tensor of 16 times the size of x, as a matrix of d × d is."""
+class NoMatrix(TorchFunctionMode):
+    """Refuses a new tensor of 16 times the size of x, as a matrix of d × d is where d is large."""
 
-    def __init__(self, n: int, d: int) -> None:
+    def __init__(self, n, d):
         super().__init__()
         self.n, self.d = n, d
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         if isinstance(result, torch.Tensor) and result.numel() > 16 * self.n * self.d:
             raise TooMuchWorkError(
@@ -44,22 +26,16 @@ class _NoMatrix(TorchFunctionMode):
         return result
 
 
-def run(function: Callable[..., Any], case: Case) -> Any:
-    x, sign = (y.clone() for y in case.args)
-    with _NoMatrix(*x.shape) if case.options.get("counted") else contextlib.nullcontext():
-        return function(x, sign)
+def run(function, case):
+    with NoMatrix(*case.args[0].shape):
+        return function(*case.args)
 
 
 EXERCISE = Exercise(
-    name="hadamard_rotation",
     lecture="12",
     title="a rotation in d log₂ d additions",
-    level=2,
-    minutes=15,
-    asked=ASKED,
-    stub=STUB,
     run=run,
-    answers=(
+    forbidden=(
         "course_lib.model.quantize.rotate",
         "course_lib.model.quantize.hadamard",
         "course_lib.model.quantize.butterflies",
@@ -72,3 +48,75 @@ EXERCISE = Exercise(
         "happens for d = 1?",
     ),
 )
+
+# --- for teachers ---
+
+import math
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def hadamard_rotation(x: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
+    """x [N, d] times diag(sign) · Hadamard / sqrt(d), stage by stage; d a power of two."""
+    x, half = x * sign, 1
+    while half < x.shape[1]:
+        pairs = x.unflatten(1, (-1, 2, half))
+        a, b = pairs[:, :, 0], pairs[:, :, 1]
+        x = torch.stack([a + b, a - b], dim=-2).flatten(1) / math.sqrt(2)
+        half *= 2
+    return x
+'''
+WHY = """
+Each stage keeps a² + b², so it keeps the length of the row and every product of two rows. After log₂ d stages each result holds a part of
+every number: one outlier is shared out among d places and is √d times smaller. The division can wait until the end, as 1/√d. The signs come
+first because without them a row of equal numbers would *become* an outlier.
+"""
+
+
+def cases(draw):
+    yield Case("d = 1: nothing to add", (torch.tensor([[5.0]]), torch.ones(1)))
+    yield Case("a row of 3 and 1", (torch.tensor([[3.0, 1.0]]), torch.ones(2)))
+    yield Case("a minus sign", (torch.tensor([[3.0, 1.0]]), torch.tensor([1.0, -1.0])))
+    yield Case("d = 1: only the sign is left", (torch.tensor([[5.0]]), torch.tensor([-1.0])))
+    yield Case("d = 4, two stages", (torch.tensor([[3.0, 2.0, 5.0, 1.0]]), torch.ones(4)))
+    row = torch.tensor([[1.0, 2.0, 250.0, -3.0, 0.0, 2.0, -1.0, 4.0]])
+    yield Case("an outlier of 250 among eight", (row, torch.tensor([1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0, -1.0])))
+    yield Case("all numbers 1: they become an outlier", (torch.ones(1, 16), torch.ones(16)))
+    yield Case("five rows of 64", (torch.randn(5, 64), _signs(64)))
+    yield Case("d = 1024, in d log2 d additions", (torch.randn(1, 1024), _signs(1024)))
+
+
+def _signs(d):
+    return 1.0 - 2.0 * torch.randint(0, 2, (d,))
+
+
+def expected(x, sign):
+    """With matrices, in float64: number (i, j) is minus where i and j share an odd number of bits; the upper and the lower bits
+    have one each, of about √d × √d.
+    """
+    n, d = x.shape
+    low = 1 << d.bit_length() // 2
+    upper, lower = (
+        [[(-1.0) ** (i & j).bit_count() for j in range(size)] for i in range(size)] for size in (d // low, low)
+    )
+    grid = (x.double() * sign).reshape(n, d // low, low)
+    rotated = torch.tensor(upper, dtype=torch.float64) @ grid @ torch.tensor(lower, dtype=torch.float64)
+    return (rotated.reshape(n, d) / math.sqrt(d)).float()
+
+
+ROOT, FIRST, STAGE = " / math.sqrt(2)", "x * sign, 1", "x = torch.stack([a + b, a - b]"
+WRONG = {
+    "without the division by √2 in each stage: lengths grow by √d": (ROOT, ""),
+    "if the signs are applied after the stages: numbers of one sign then still add up to an outlier":
+        (FIRST, "x, 1", "return x", "return x * sign"),
+    "if the signs are left out": (FIRST, "x, 1"),
+    "if each stage divides by 2, or d divides at the end: a stage divides by √2, which keeps the length": (ROOT, " / 2"),
+    "if √2 divides once at the end: each stage divides by it": (ROOT, "", "return x", f"return x{ROOT}"),
+    "if the difference is taken from the new a: both need the old one":
+        (STAGE, "a = (a + b) / math.sqrt(2)\n        x = torch.stack([a * math.sqrt(2), a - b]"),
+    "if all stages have the same distance: two such stages undo each other": ("2, half))", "2, 1))"),
+    "if there is a stage too few: log₂ d of them mix all numbers of a row": ("half < x", "2 * half < x"),
+    "if all sums come first and all differences behind them: they belong in the places of a and b": ("dim=-2", "dim=1"),
+    "if you multiply with the matrix: right, but with d² multiplications a row instead of d log₂ d additions":
+        (f"x, half = {FIRST}", "rows, x, half = x * sign, torch.eye(x.shape[1]), 1", "return x", "return rows @ x"),
+}  # fmt: skip

@@ -1,40 +1,19 @@
 """Lecture 12: the order in which an 8-bit kernel stores the keys of V."""
 
-from typing import Any
-
-from course_lib.exercises.base import Case, Exercise
-
-ASKED = r"""
-Four threads hold a row of P. Of each 16 columns, which are keys, thread 1 has 2, 3, 10 and 11. The next matmul reads its registers as
-columns 4, 5, 6 and 7 of the operand. So V's key 10 has to stand in place 6. In general thread $t$ = 0 … 3 holds columns $2t$, $2t + 1$,
-$8 + 2t$, $9 + 2t$, and they are read as $4t$ to $4t + 3$. You get V transposed, `vt` [D, N], any dtype. Return it as the matmul needs
-it, [D, N'], N' = N rounded up to a multiple of 16: each group of 16 keys reordered in itself, and zeros where a key is missing (N is no
-multiple of 16; the missing keys are N to N' − 1).
-"""
-
-STUB = '''
-def key_order(vt: torch.Tensor) -> torch.Tensor:
-    """V transposed [D, N] -> [D, N'], the keys of each 16 in the order in which the threads hold P."""
-    ...
-'''
+from course_lib.exercises.exercise import Exercise
 
 
-def remark(case: Case, result: Any) -> str:
-    kind = case.args[0].dtype
-    return (
-        "" if result.dtype == kind else f"the numbers are right, but {result.dtype} came back; return {kind}, as vt is"
-    )
+def run(function, case):
+    """The result, and in words if it has another type than vt."""
+    result, right = function(*case.args), case.args[0].dtype
+    kind = getattr(result, "dtype", None)
+    return {"numbers": result, "type": "" if kind == right else f"{kind} came back; return {right}, as vt is"}
 
 
 EXERCISE = Exercise(
-    name="key_order",
     lecture="12",
     title="the order of V's keys",
-    level=2,
-    minutes=10,
-    asked=ASKED,
-    stub=STUB,
-    remark=remark,
+    run=run,
     tolerance=0.0,
     hints=(
         "Write down the 16 places for t = 0, 1, 2, 3: place 4t + r gets the key that is the thread's r-th column. Which key is in place 2?",
@@ -44,3 +23,67 @@ EXERCISE = Exercise(
         "dimension. Apply it to 0 … 15 and see that place 6 gets key 10, and not key 6 place 10.",
     ),
 )
+
+# --- for teachers ---
+
+import torch
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def key_order(vt: torch.Tensor) -> torch.Tensor:
+    """V transposed [D, N] -> [D, N'], the keys of each 16 in the order in which the threads hold P."""
+    filled = torch.nn.functional.pad(vt, (0, -vt.shape[1] % 16))
+    return filled.unflatten(1, (-1, 2, 4, 2)).transpose(2, 3).flatten(1)
+'''
+WHY = """
+A key of a group is 8h + 2t + i. Thread t holds all four with its t, in the order of h and i, so its place is 4t + 2h + i: h and t change
+places. PV is a sum over keys, and as P and V are reordered alike, each product of the sum is still there. V is reordered once, when it is
+rounded to 8 bits; P would have to be exchanged in every block. Missing keys get zeros where P's columns for them are, not at the end.
+"""
+
+
+def cases(draw):
+    yield Case("16 keys, each with its own number", (torch.arange(16.0)[None],))
+    yield Case("48 keys: groups of 16", (torch.arange(48.0)[None],))
+    yield Case("a single key", (torch.tensor([[7.0]]),))
+    yield Case("10 keys: the missing ones leave gaps", (torch.arange(1.0, 11.0)[None],))
+    yield Case("16 rows of V transposed, 16 keys", (torch.arange(256.0).reshape(16, 16),))
+    yield Case("float16 in, float16 out", (torch.arange(1.0, 21.0, dtype=torch.float16).reshape(2, 10),))
+    yield Case("float64: nothing is rounded", (torch.arange(1.0, 41.0, dtype=torch.float64).reshape(2, 20) / 3,))
+    yield Case("int64: nothing is rounded", (torch.arange(20)[None] + 2**50,))
+    yield Case("three rows, 43 keys", (torch.arange(1.0, 130.0).reshape(3, 43),))
+    yield Case("two rows, 64 keys", (torch.arange(128.0).reshape(2, 64),))
+    for _ in range(8):
+        yield Case("any number of keys", (torch.randn(draw.randint(1, 4), draw.randint(1, 150)),))
+
+
+def expected(vt):
+    """Register by register: where thread t's r-th column of a group is read."""
+    rows, keys = vt.shape
+    groups = -(-keys // 16)
+    found = torch.zeros(rows, groups * 16, dtype=vt.dtype)
+    for group in range(groups):
+        for t in range(4):
+            for r, column in enumerate((2 * t, 2 * t + 1, 8 + 2 * t, 9 + 2 * t)):
+                if 16 * group + column < keys:
+                    found[:, 16 * group + 4 * t + r] = vt[:, 16 * group + column]
+    return {"numbers": found, "type": ""}
+
+
+PARTS, MISSING = "(-1, 2, 4, 2)", "(0, -vt.shape[1] % 16)"
+WRONG = {
+    "if the order is applied backwards: place p has to hold key order[p]; you put key p in place order[p]": (PARTS, "(-1, 4, 2, 2)"),
+    "if the halves of all N' keys are interleaved: the order holds within each 16":
+        (f"{PARTS}).transpose(2, 3)", "(2, -1, 2)).transpose(1, 2)"),
+    "if only the first 16 keys are reordered":
+        ("filled.unflatten", "torch.cat([filled[:, :16].unflatten", ".flatten(1)", ".flatten(1), filled[:, 16:]], 1)"),
+    "if single keys of both halves alternate, 0 8 1 9 …: a thread holds pairs, 2t and 2t + 1": (PARTS, "(-1, 2, 8)"),
+    "if the order is that of 8 keys, 0 1 4 5 2 3 6 7: it is one of 16, and the second pair is 8 further on": (PARTS, "(-1, 2, 2, 2)"),
+    "if no key moves: thread t holds 8 + 2t and 9 + 2t where 4t + 2 and 4t + 3 are read": (".transpose(2, 3)", ""),
+    "if the zeros come first: the missing keys are the last ones": (MISSING, "(-vt.shape[1] % 16, 0)"),
+    "if a multiple of 16 gets a further group of zeros": (MISSING, "(0, 16 - vt.shape[1] % 16)"),
+    "if the result is cut to N again: after the reordering keys stand behind place N, too":
+        (".flatten(1)", ".flatten(1)[:, : vt.shape[1]]"),
+    "if the result is float32, at the end or on the way: it has vt's dtype, and its digits": ("return filled", "return filled.float()"),
+}  # fmt: skip

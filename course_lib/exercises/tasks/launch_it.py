@@ -1,72 +1,55 @@
 """Lecture 05: the launcher of a kernel for a batch of heads."""
 
-from typing import Any
+import inspect
 
 import torch
 
 from course_lib.exercises import batched
-from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.harness import watch
 
-ASKED = r"""
-A kernel for a whole model's attention takes 22 arguments and checks none of them. Launch `attention_kernel`, which
-`course_lib.exercises.batched` has and the check passes as `kernel`, once, and return O:
-
-```python
-kernel[grid](q, k, v, o, heads, group, n_q, n_k, d, scale,
-             q_batch, q_row, q_head, k_batch, k_row, k_head, v_batch, v_row, v_head, o_batch, o_row, o_head,
-             CAUSAL=..., D=..., BLOCK_M=32, BLOCK_N=16, num_warps=4, num_stages=...)
-```
-
-`q` is [batch, n_q, heads, d], `k` and `v` are [batch, n_k, heads / group, d], in fp16 or fp32 and in any strides, perhaps parts of one
-larger tensor. Only where the $d$ numbers of a row do not lie side by side does the kernel need a copy. Program (i, j) makes the rows from
-32 i on of head j mod `heads` in sequence j div `heads`. Strides count numbers, `scale` is $1/\sqrt d$, and `D` is $d$ rounded up to a
-power of two, at least 16. Take as many stages as fit, 1 to 4: one tile of Q, and for each stage one of K and one of V, all D wide, in
-`shared_bytes`.
-"""
-
-STUB = '''
-def launch_it(kernel, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, shared_bytes: int) -> torch.Tensor:
-    """O [batch, n_q, heads, d] from one launch of the kernel, in q's format."""
-    ...
-'''
+APART, K_APART = "the numbers of a row apart", "heads before rows, and the numbers of K's rows apart"
 
 
-BY_THE_KERNEL, NOT_BY_IT = "by the kernel", "not by the kernel"
+class Watched:
+    """The kernel, which notes what its launches were given and what they wrote. A number of O that nobody writes is NaN."""
+
+    def __init__(self, given):
+        self._given, self.launches = given, []
+
+    def __getitem__(self, grid):
+        return lambda *args, **kwargs: self._launch(grid, args, kwargs)
+
+    def _launch(self, grid, args, kwargs):
+        sizes = {name: x for name, x in kwargs.items() if name not in ("num_warps", "num_stages")}
+        named = inspect.signature(batched.attention_kernel.fn).bind(*args, **sizes).arguments
+        grid, o = grid(dict(named)) if callable(grid) else grid, named["o_ptr"]
+        if not self.launches:
+            o.fill_(torch.nan)
+        watch.launched(batched.attention_kernel, grid, *args, **kwargs)
+        noted = tuple(grid[:2]) if len(grid) == 3 and grid[2] == 1 else grid
+        tiles = tuple(named[name] for name in ("D", "BLOCK_M", "BLOCK_N"))
+        copied = sum(x.data_ptr() != named[f"{name}_ptr"].data_ptr() for name, x in zip("qkv", self._given))
+        self.launches.append((noted, tiles, kwargs.get("num_stages"), copied))
+        strides = *(named[f"o_{of}"] for of in ("batch", "row", "head")), 1
+        self.written = o.dtype, o.untyped_storage().clone(), o.storage_offset(), strides
 
 
-def run(function: Any, case: Case) -> Any:
-    """O, and what the kernel's launches were given. A number that nobody writes is NaN."""
+def run(function, case):
+    """O, its format, how many launches there were, and of the last what it was given, and in words whether O is not what it wrote."""
     *tensors, causal, shared_bytes, layout = case.args
     given = laid_out(tensors, layout)
-    kernel = batched.Watched(batched.attention_kernel, given)
-    before = torch.are_deterministic_algorithms_enabled()
-    torch._C._set_deterministic_algorithms(
-        True
-    )  # torch.empty gives NaN then; torch's own function imports the compiler first
-    try:
-        return function(kernel, *given, causal, shared_bytes), kernel.launches
-    finally:
-        torch._C._set_deterministic_algorithms(before)
+    kernel = Watched(given)
+    o = function(kernel, *given, causal, shared_bytes)
+    told, same = kernel.launches[-1] if kernel.launches else (None, None, None, 0), False
+    if len(kernel.launches) == 1:
+        dtype, storage, offset, strides = kernel.written
+        written = torch.empty(0, dtype=dtype).set_(storage, offset, given[0].shape, strides)
+        same = getattr(o, "dtype", None) == dtype and torch.equal(o, written)
+    return o, str(getattr(o, "dtype", "none")), len(kernel.launches), *told, "" if same else "not by the kernel"
 
 
-def examine(case: Case, result: Any) -> tuple[Any, str, int, Any, Any, Any, int, str]:
-    """O, its format, how many launches there were, grid, tiles and stages of the last, how many of Q, K and V were copied for it, and
-    whether it wrote O. Only its arguments are believed: that an answer is right they say as well as a launch does.
-    """
-    *tensors, causal, _, layout = case.args
-    o, launches = result
-    words = str(getattr(o, "dtype", "none")), len(launches)
-    if not launches:
-        return o, *words, None, None, None, 0, NOT_BY_IT
-    last = batched.Launch(launches[-1], laid_out(tensors, layout))
-    try:
-        by = BY_THE_KERNEL if last.makes(o, causal) else NOT_BY_IT
-    except (RuntimeError, TypeError, AttributeError):  # what is there instead of tensors and numbers
-        by = NOT_BY_IT
-    return o, *words, last.grid, last.tiles, last.stages, last.copies, by
-
-
-def laid_out(tensors: list[torch.Tensor], layout: str) -> list[torch.Tensor]:
+def laid_out(tensors, layout):
     """Q, K and V with the strides that the words say."""
     if layout == "parts of one tensor":
         return list(torch.cat(tensors, 2).split([x.shape[2] for x in tensors], 2))
@@ -74,26 +57,21 @@ def laid_out(tensors: list[torch.Tensor], layout: str) -> list[torch.Tensor]:
         return [x.transpose(1, 2).contiguous().transpose(1, 2) for x in tensors]
     if layout == "V's heads before its rows":
         return [*tensors[:2], tensors[2].transpose(1, 2).contiguous().transpose(1, 2)]
-    if layout == "heads before rows, and the numbers of K's rows apart":
+    if layout == K_APART:
         q, k, v = laid_out(tensors, "heads before rows")
         return [q, k.mT.contiguous().mT, v]
     if layout == "K and V in a longer cache":
         return [tensors[0], *(torch.cat([x, torch.full_like(x, torch.nan)], 1)[:, : x.shape[1]] for x in tensors[1:])]
-    if layout == "the numbers of a row apart":
+    if layout == APART:
         return [x.mT.contiguous().mT for x in tensors]
     return tensors
 
 
 EXERCISE = Exercise(
-    name="launch_it",
     lecture="05",
     title="launch it",
-    level=2,
-    minutes=20,
-    asked=ASKED,
-    stub=STUB,
     run=run,
-    examine=examine,
+    launches=True,
     parts=(
         "O",
         "O's format",
@@ -115,3 +93,91 @@ EXERCISE = Exercise(
         "what Q leaves? triton.cdiv and triton.next_power_of_2 round up; scale goes by d, not by D.",
     ),
 )
+
+# --- for teachers ---
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def launch_it(kernel, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, shared_bytes: int) -> torch.Tensor:
+    """O [batch, n_q, heads, d] from one launch of the kernel, in q's format."""
+    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
+    batch, n_q, heads, d = q.shape
+    n_k, kv_heads = k.shape[1], k.shape[2]
+    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    width = 16
+    while width < d:
+        width *= 2
+    row = width * q.element_size()
+    stages = max(1, min(4, (shared_bytes - 32 * row) // (2 * 16 * row)))
+    strides = [stride for x in (q, k, v, o) for stride in x.stride()[:3]]
+    kernel[(-(-n_q // 32), batch * heads)](
+        q, k, v, o, heads, heads // kv_heads, n_q, n_k, d, d**-0.5, *strides,
+        CAUSAL=causal, D=width, BLOCK_M=32, BLOCK_N=16, num_warps=4, num_stages=stages,
+    )
+    return o
+'''
+WHY = """
+A launcher is dull until it is wrong: most of its mistakes pass a test with one head of 128 tokens, one after another in memory. Strides
+belong to a tensor and not to a shape, so they are asked of each, O included; slices and transposes keep the shape and change them. The
+grid rounds up, because a ragged block needs a program, too. A stage more than fits is refused by a GPU at the launch, a stage less costs
+time that nobody sees. To run it on tensors of your own: `launch_it(batched.attention_kernel, q, k, v, True, 99 * 1024)`.
+"""
+
+
+def cases(draw):
+    def case(words, batch, heads, group, n_q, n_k, d, kib, causal=False, layout="one after another", half=False):
+        shapes = [(batch, n_q, heads, d), *[(batch, n_k, heads // group, d)] * 2]
+        tensors = [torch.randn(shape).to(torch.float16 if half else torch.float32) for shape in shapes]
+        return Case(words, (*tensors, causal, kib * 1024, layout))
+
+    yield case("one head of 32 tokens", 1, 1, 1, 32, 32, 16, 99)
+    yield case("40 queries, 30 keys", 1, 1, 1, 40, 30, 16, 5)
+    yield case("two sequences of three heads", 2, 3, 1, 20, 16, 16, 3, half=True)
+    yield case("four heads share two of K and V, causal", 1, 4, 2, 15, 15, 16, 6, causal=True)
+    yield case("q, k and v are parts of one tensor", 2, 2, 2, 9, 9, 16, 99, layout="parts of one tensor")
+    yield case("heads before rows in memory", 1, 2, 1, 9, 9, 32, 14, layout="heads before rows")
+    yield case("k and v lie in memory each in its own way", 1, 2, 1, 5, 9, 16, 99, layout="V's heads before its rows")
+    yield case("keys and values in a longer cache", 2, 1, 1, 5, 9, 16, 99, layout="K and V in a longer cache")
+    yield case("heads of 24 numbers", 1, 1, 1, 10, 34, 24, 8, half=True)
+    yield case("heads of 8 numbers", 1, 1, 1, 10, 9, 8, 3, half=True)
+    yield case("a row's numbers do not lie side by side", 1, 2, 1, 9, 9, 16, 99, layout=APART)
+    yield case("those of k alone do not lie side by side", 1, 2, 1, 9, 9, 16, 99, layout=K_APART)
+    for layout in ("parts of one tensor", draw.choice(("one after another", "V's heads before its rows", K_APART))):
+        group, n, d = draw.randint(1, 2), draw.randint(3, 35), draw.choice((8, 16, 20))
+        sizes = draw.randint(1, 2), 2 * group, group, n, n, d, draw.randint(2, 16)
+        yield case("any sizes", *sizes, draw.random() < 0.5, layout, draw.random() < 0.5)
+
+
+def expected(q, k, v, causal, shared_bytes, layout):
+    """Attention in float64, and the most stages whose tiles add up to no more than there is."""
+    (batch, n_q, heads, d), n_k = q.shape, k.shape[1]
+    y, z = (x.double().repeat_interleave(heads // x.shape[2], 2) for x in (k, v))
+    s = torch.einsum("bihd,bjhd->bhij", q.double(), y) / d**0.5
+    if causal:
+        s = s.masked_fill(torch.ones(n_q, n_k, dtype=torch.bool).triu(1), -torch.inf)
+    o = torch.einsum("bhij,bjhd->bihd", s.softmax(-1), z).to(q.dtype)
+    width = 16 if d <= 16 else 32
+    stages = max(n for n in range(1, 5) if n == 1 or (32 + n * 32) * width * q.element_size() <= shared_bytes)
+    copies = {APART: 3, K_APART: 1}.get(layout, 0)
+    return o, str(q.dtype), 1, ((n_q + 31) // 32, batch * heads), (width, 32, 16), stages, copies, ""
+
+
+COPY, STAGES = (
+    "x if x.stride(-1) == 1 else x.contiguous()",
+    "max(1, min(4, (shared_bytes - 32 * row) // (2 * 16 * row)))",
+)
+WRONG = {
+    "if strides are computed from the shapes: parts of a larger tensor lie further apart":
+        ("x.stride()[:3]", "(x.shape[1] * x.shape[2] * d, x.shape[2] * d, d)"),
+    "if V is read with K's strides: it has its own": ("(q, k, v, o)", "(q, k, k, o)"),
+    "if O is fp32 for other formats, too: it is to have q's": ("dtype=q.dtype", "dtype=torch.float32"),
+    "if the grid is rounded down: a ragged block of queries needs a program, too": ("-(-n_q // 32)", "max(1, n_q // 32)"),
+    "if a row's numbers are taken to lie side by side: look at the last stride, and copy where it is not 1": (COPY, "x"),
+    "if the bytes of a tile go by d: its rows are D wide": ("row = width", "row = d"),
+    "if D is less than 16 for small heads: tl.dot takes no less": ("width = 16", "width = 8"),
+    "if all three are copied as soon as one has to be: the others' strides will do":
+        ("x if x.stride(-1)", "x if q.stride(-1) == k.stride(-1) == v.stride(-1)"),
+    "if all tensors are copied: the kernel takes strides so that nobody has to": (COPY, "x.contiguous()"),
+    "with four stages whether they fit or not": (STAGES, "4"),
+}  # fmt: skip

@@ -1,31 +1,12 @@
 """Lecture 04: the weights that Lite hands out, one softmax for each block of keys."""
 
-from course_lib.exercises.base import Exercise
-
-ASKED = r"""
-Lite takes the scores 3, 2, 5, 1 in blocks of two, and gives the first two values the weights 0.731 and 0.269. Which weights do the other
-two get, and what is the sum of all four? You have the scores `x` [N], float32, of one query, and `block_n`, the number of keys in a
-block; the last block may be shorter. Return the weights [N], float32, that Lite gives to the $N$ values, so that `weights @ values` is
-Lite's output for this query.
-"""
-
-STUB = '''
-def lite_weights(x: torch.Tensor, block_n: int) -> torch.Tensor:
-    """The weights [N] that Lite gives to the values of N keys with scores x [N], float32."""
-    ...
-'''
-
+from course_lib.exercises.exercise import Exercise
 
 EXERCISE = Exercise(
-    name="lite_weights",
     lecture="04",
     title="the weights that Lite hands out",
-    level=1,
-    minutes=3,
-    asked=ASKED,
-    stub=STUB,
     tolerance=5e-5,  # log-sum-exp in fp32 is as good an answer
-    answers=("course_lib.algorithms.attention.lite_attention",),
+    forbidden=("course_lib.algorithms.attention.lite_attention",),
     hints=(
         "Find the line of the Lite kernel that divides. Over which keys does its sum run?",
         "Cut x into blocks of block_n scores. The weights of a block depend on no other block.",
@@ -33,3 +14,71 @@ EXERCISE = Exercise(
         "side again?",
     ),
 )
+
+# --- for teachers ---
+
+import numpy as np
+import torch
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def lite_weights(x: torch.Tensor, block_n: int) -> torch.Tensor:
+    """The weights [N] that Lite gives to the values of N keys with scores x [N], float32."""
+    return torch.cat([torch.softmax(block, 0) for block in x.split(block_n)])
+'''
+WHY = """
+The weights are 0.731, 0.269, 0.982, 0.018. Each block hands out a weight of 1, so with T blocks all weights add up to T, here 2: Lite's
+output is a sum of T averages. With one block it is the softmax. A key's weight depends on its own block alone: a score of 300 in the last
+block leaves the weights of the first block as they were, where attention would take nearly everything from them.
+"""
+
+
+def cases(draw):
+    yield Case("3, 2, 5, 1 in blocks of two", (torch.tensor([3.0, 2.0, 5.0, 1.0]), 2))
+    yield Case("one key", (torch.tensor([7.0]), 4))
+    yield Case("one block: the softmax of all scores", (torch.tensor([3.0, 2.0, 5.0, 1.0]), 4))
+    yield Case("blocks of one key", (torch.tensor([3.0, 2.0, 5.0]), 1))
+    yield Case("a ragged last block", (torch.randn(9), 4))
+    yield Case("a block larger than N", (torch.randn(5), 16))
+    yield Case("all scores far below 0", (torch.randn(8) - 1000, 4))
+    yield Case("scores times a hundred", (torch.randn(12) * 100, 4))
+    yield Case("200, 0, 0, 0", (torch.tensor([200.0, 0.0, 0.0, 0.0]), 4))
+    large = torch.tensor([20000.0, 0.0, 10000.0, 15000.0, -30000.0, -20000.0, 0.0, -10000.0])
+    yield Case("scores in the ten thousands", (large, 4))
+    yield Case("scores in the ten thousands, the other way round", (large.flip(0), 4))
+    yield Case("scores at the lower end of fp32, a ragged block", (torch.tensor([-1e38, -2e38, -3e38]), 2))
+    yield Case("a late spike", (torch.cat([torch.randn(8), torch.tensor([0.0, 300.0])]), 4))
+    yield Case("any sizes", (torch.randn(draw.randint(1, 40)), draw.randint(1, 12)))
+
+
+def expected(x, block_n):
+    """Key by key: 1 / Σ exp(x_i − x_j) over the keys i of its own block."""
+    scores = x.double().numpy()
+    own = np.arange(len(scores)) // block_n
+    with np.errstate(over="ignore"):
+        weights = [1 / np.exp(scores[own == own[j]] - scores[j]).sum() for j in range(len(scores))]
+    return torch.tensor(weights).float()
+
+
+BLOCKS, SOFTMAX, RETURN = "x.split(block_n)", "torch.softmax(block, 0)", "return torch.cat"
+END = f"{BLOCKS}])"
+WRONG = {
+    "from one softmax over all keys: that is attention, and Lite is not": (BLOCKS, "[x]"),
+    "if each block has its own maximum, but one sum divides all":
+        (RETURN, "e = torch.cat", SOFTMAX, "torch.exp(block - block.max())", END, f"{END}\n    return e / e.sum()"),
+    "if the weights are divided by the number of blocks: Lite adds the averages, and their sum is no average":
+        (SOFTMAX, f"{SOFTMAX} / len({BLOCKS})"),
+    "if a block is divided by the ℓ of all keys so far, with their maximum: Lite takes each block's own":
+        (SOFTMAX, "torch.softmax(x[: i + block_n], 0)[i:]", f"block in {BLOCKS}", "i in range(0, len(x), block_n)"),
+    "if a block is not divided by its sum": (SOFTMAX, "torch.exp(block - block.max())"),
+    "without subtracting the maximum of the block: large scores overflow, scores far below 0 give 0/0":
+        (SOFTMAX, "torch.exp(block) / torch.exp(block).sum()"),
+    "if every block subtracts the maximum of the whole row: a block far below it gives 0/0":
+        (SOFTMAX, "torch.exp(block - x.max()) / torch.exp(block - x.max()).sum()"),
+    "if block_n is taken for the number of blocks: x.chunk(n) makes n blocks, x.split(n) makes blocks of n": ("split", "chunk"),
+    "if a ragged block is filled up with scores of 0: they take part of the weight":
+        (END, "torch.nn.functional.pad(x, (0, -len(x) % block_n)).split(block_n)])[: len(x)]"),
+    "if a ragged block is filled up with scores such as −10⁹: real scores may lie below them, −∞ is below all":
+        (END, "torch.nn.functional.pad(x, (0, -len(x) % block_n), value=-1e9).split(block_n)])[: len(x)]"),
+}  # fmt: skip

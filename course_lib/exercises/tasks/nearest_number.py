@@ -1,32 +1,12 @@
 """Lecture 09: the nearest number of a floating-point format."""
 
-from course_lib.exercises.base import Exercise
-
-ASKED = r"""
-bf16 has 7 mantissa bits. From 256 to 512 its numbers are 2 apart, so 257 is a tie: it goes to 256, the neighbour whose
-last bit is 0, as 259 goes to 260. Round `x`, a positive float, to the nearest number of a format with `mantissa` bits,
-0 to 52, without the leading 1. Its smallest normal number is $2^{\text{lowest}}$ (`lowest` is −126 for bf16); below
-that, down to 0, the numbers keep the distance that they have just above it. Ties go to the even neighbour, an even
-multiple of that distance. The format has no largest number: nothing overflows. Return a float, exact to the last bit.
-"""
-
-STUB = '''
-def nearest_number(x: float, mantissa: int, lowest: int) -> float:
-    """The number nearest to x > 0 of a format with so many mantissa bits and the smallest normal number 2^lowest."""
-    ...
-'''
-
+from course_lib.exercises.exercise import Exercise
 
 EXERCISE = Exercise(
-    name="nearest_number",
     lecture="09",
     title="round to a format",
-    level=2,
-    minutes=15,
-    asked=ASKED,
-    stub=STUB,
     tolerance=0.0,
-    answers=("course_lib.model.formats.rounded", "course_lib.model.formats.step_at"),
+    forbidden=("course_lib.model.formats.rounded", "course_lib.model.formats.step_at"),
     hints=(
         "Around x the numbers of the format are multiples of a step, a power of two. What is it for 257 in bf16?",
         "With 2^e ≤ x < 2^(e+1) the step is 2^(e − mantissa). From 2^lowest down it stays what it is there. "
@@ -35,3 +15,89 @@ EXERCISE = Exercise(
         "does not fall any more once x is below 2^lowest?",
     ),
 )
+
+# --- for teachers ---
+
+import math
+from fractions import Fraction
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def nearest_number(x: float, mantissa: int, lowest: int) -> float:
+    """The number nearest to x > 0 of a format with so many mantissa bits and the smallest normal number 2^lowest."""
+    power = max(math.frexp(x)[1] - 1, lowest)
+    step = math.ldexp(1.0, power - mantissa)
+    return round(x / step) * step
+'''
+WHY = """
+A format is a ruler whose marks double their distance at each power of two, and keep it below the smallest normal
+number. Rounding is then rounding to whole steps. No case is special: 1.99 rounds up to 2 by itself, and what is at
+most half the smallest number becomes 0. math.frexp reads the exponent off the bits; log2 would round, and be wrong
+just below a power of two.
+"""
+
+
+def cases(draw):
+    yield Case("3.3 with two mantissa bits", (3.3, 2, -14))
+    yield Case("3.1: down to the nearest", (3.1, 2, -14))
+    yield Case("a number of the format", (65504.0, 10, -14))
+    yield Case("a number below 1", (0.3, 3, -6))
+    yield Case("a tie whose upper neighbour is even", (5.5, 2, -14))
+    yield Case("a tie whose lower neighbour is even", (257.0, 7, -126))
+    yield Case("a tie whose upper neighbour is even", (259.0, 7, -126))
+    yield Case("a tie between 1 and 1.25, which is odd", (1.125, 2, -14))
+    yield Case("a little more than a tie", (math.nextafter(257, 258), 7, -126))
+    yield Case("a little less than a tie", (math.nextafter(259, 258), 7, -126))
+    yield Case("up to the next power of two", (1.99, 3, -6))
+    yield Case("far below the smallest normal number", (5.3 * 2**-10, 3, -6))
+    yield Case("just below the smallest normal number", (0.0127, 3, -6))
+    yield Case("a tie below the smallest normal number", (2.5 * 2**-9, 3, -6))
+    yield Case("a little more than such a tie", (2.6 * 2**-9, 3, -6))
+    yield Case("a little over half the smallest number", (0.6 * 2**-9, 3, -6))
+    yield Case("exactly half the smallest number", (2.0**-10, 3, -6))
+    for x in (11.0, 13.0, 3.0, 6.0, 0.75 * 2**-6, 1.5 * 2**-6, 2.0**-7):
+        yield Case("no mantissa bits: powers of two and 0", (x, 0, -6))
+    yield Case("the smallest numbers of fp32", (1e-44, 23, -126))
+    yield Case("a large number", (1.2345e300, 10, -14))
+    yield Case("beyond 2^1023", (1.2345e308, 10, -14))
+    yield Case("below 2^-1022", (1.2345e-310, 23, -1022))
+    for _ in range(20):
+        x = draw.uniform(1, 2) * 2.0 ** draw.randint(-20, 20)
+        yield Case("numbers drawn at random", (x, draw.randint(0, 12), draw.choice((-14, -6, -126))))
+    yield Case("40 mantissa bits, more than fp32 has", (0.1, 40, -126))
+    yield Case("40 mantissa bits, more than fp32 has", (3.3, 40, -126))
+    yield Case("a little less than a tie", (math.nextafter(1.375, 1), 2, -14))
+    for x in (1 + 3 * 2.0**-52, math.nextafter(1024, 0), 5e-324, 1.7e308):
+        yield Case("mantissa 52, as x itself has: x comes back", (x, 52, -1022))
+
+
+def expected(x, mantissa, lowest):
+    """In fractions: the two multiples of the step around x, by their distances."""
+    exact, power = Fraction(x), lowest
+    while Fraction(2) ** (power + 1) <= exact:
+        power += 1
+    step = Fraction(2) ** (power - mantissa)
+    below = exact // step
+    return float(min((below, below + 1), key=lambda count: (abs(exact - count * step), count % 2)) * step)
+
+
+POWER, ROUND, STEPS = "math.frexp(x)[1] - 1", "round(x / step)", "round(x / step) * step"
+LOW = "x - x % step"
+WRONG = {
+    "if bits are cut off instead of rounded": (ROUND, "math.floor(x / step)"),
+    "if the leading 1 is counted among the mantissa bits: they come behind it": ("- mantissa)", "- mantissa + 1)"),
+    "if all is computed in fp32, as NumPy or torch would: a float has 52 bits and goes to 1e308": (
+        "    power", "    import numpy\n    x = numpy.float32(x)\n    power", POWER, "int(numpy.frexp(x)[1]) - 1",
+        "math.ldexp(1.0, power - mantissa)", "numpy.ldexp(numpy.float32(1), power - mantissa)", STEPS, "float(numpy.rint(x / step) * step)",
+    ),
+    "if the steps are counted and not multiplied by their length": (STEPS, f"float({ROUND})"),
+    "if ties go to the even number: it is the even multiple of the step that is asked":
+        (STEPS, f"({LOW} if ({LOW}) % 2 == 0 else {LOW} + step) if 2 * (x % step) == step else {STEPS}"),
+    "if ties always go up: 257 then becomes 258 in bf16": (ROUND, "(math.floor(x / step) + (x / step % 1 >= 0.5))"),
+    "if the steps go on shrinking below the smallest normal number: the exponent ends there": (f"max({POWER}, lowest)", POWER),
+    "if everything below the smallest normal number becomes 0: there are numbers down there, too":
+        (STEPS, f"{STEPS} if x >= 2.0**lowest else 0.0"),
+    "if the power of math.frexp is used as it is: the fraction is below 1, so it is too large": (POWER, "math.frexp(x)[1]"),
+    "with floor(log2(x)): just below a power of two the logarithm is rounded up to a whole number": (POWER, "math.floor(math.log2(x))"),
+}  # fmt: skip

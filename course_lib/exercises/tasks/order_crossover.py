@@ -1,40 +1,11 @@
 """Lecture 06: the smallest block of keys with which V1 moves fewer bytes than V2."""
 
-from course_lib.exercises.base import Exercise
-
-ASKED = r"""
-$N$ = 4,096, $d$ = 64, fp16: with 16 queries at a time in V2 and 128 keys at a time in V1, V1 moves fewer bytes. Would
-64 keys do? 32? Return the smallest `block_n`, from 1 to $N$, with which V1 moves *fewer* bytes than V2 with blocks of
-`block_m` queries; `None` if there is none.
-
-One head, $N$ queries and keys, no mask, exact bytes. $Q$, $K$, $V$ and V2's $O$ have `e` bytes an element (2 or 4);
-$\ell$, $m$, $L$ and V1's $O$ are fp32, 4 bytes.
-
-- V1, for each of the ⌈N / block_n⌉ blocks of keys: read all of $Q$, $O$, $\ell$, $m$, write all of $O$, $\ell$, $m$.
-  $K$ and $V$ are read once.
-- V2, for each of the ⌈N / block_m⌉ blocks of queries: read all of $K$ and $V$. $Q$ is read once, $O$ and $L$ are
-  written once.
-
-$\ell$, $m$ and $L$ are vectors of $N$ numbers, the matrices are $N$ × $d$.
-"""
-
-STUB = '''
-def order_crossover(N: int, d: int, block_m: int, e: int) -> int | None:
-    """The smallest block_n with which V1 moves fewer bytes than V2; None if there is none."""
-    ...
-'''
-
+from course_lib.exercises.exercise import Exercise
 
 EXERCISE = Exercise(
-    name="order_crossover",
     lecture="06",
     title="where V1 moves less",
-    level=2,
-    minutes=12,
-    core=True,
-    asked=ASKED,
-    stub=STUB,
-    answers=("course_lib.model.cost.flash_v1_traffic", "course_lib.model.cost.flash_v2_traffic"),
+    forbidden=("course_lib.model.cost.flash_v1_traffic", "course_lib.model.cost.flash_v2_traffic"),
     hints=(
         "Every term has the factor N: count the bytes of one row. What does V1 move for each block of keys, and what "
         "once? What does V2? Then try each block_n.",
@@ -44,3 +15,71 @@ EXERCISE = Exercise(
         "100 keys in blocks of 64 are two blocks. Or look at which term of V1 depends on block_n at all, and solve for it.",
     ),
 )
+
+# --- for teachers ---
+
+import bisect
+
+from course_lib.exercises.exercise import Case
+from course_lib.model import cost
+
+SOLUTION = '''
+def order_crossover(N: int, d: int, block_m: int, e: int) -> int | None:
+    """The smallest block_n with which V1 moves fewer bytes than V2; None if there is none."""
+    one_pass = d * e + 2 * 4 * d + 2 * 2 * 4  # of V1, a row: Q; O both ways; l and m both ways
+    budget = 2 * math.ceil(N / block_m) * d * e + 4  # of V2, a row: K and V, and L; the rest is 2 d e in both
+    passes = (budget - 1) // one_pass
+    return math.ceil(N / passes) if passes else None
+'''
+WHY = """
+The 2·d·e of K and V in V1 meet the 2·d·e of Q and O in V2. What is left: V1 pays d·e + 8·d + 16 for each block of
+keys, V2 pays 2·d·e for each block of queries. For large d in fp16 that is 10·d against 4·d: V1 needs blocks two and a
+half times as large as V2's, in fp32 one and a half times. For N = 4,096, d = 64, fp16 and 16 queries it needs 42
+keys. The search is as good an answer: V1's bytes never grow with block_n, so the first hit is the smallest.
+"""
+
+
+def cases(draw):
+    yield Case("one query, one key: V1 never wins", (1, 16, 1, 2))
+    yield Case("at best equal is not fewer", (16, 2, 4, 2))
+    yield Case("equal but for the bytes of L", (14, 4, 2, 2))
+    yield Case("equal at one block_n", (24, 1, 2, 2))
+    yield Case("one block of queries: V1 never wins", (64, 64, 64, 4))
+    yield Case("ragged: N = 65 in blocks of 32", (65, 16, 32, 4))
+    yield Case("d = 1: l and m weigh as much as O", (100, 1, 2, 2))
+    yield Case("ragged: N = 130 in blocks of 24", (130, 16, 24, 2))
+    yield Case("ragged: N = 1,000 in blocks of 48", (1000, 64, 48, 2))
+    yield Case("N = 4,096, d = 64, 16 queries at a time, fp16", (4096, 64, 16, 2))
+    yield Case("the same in fp32", (4096, 64, 16, 4))
+    yield Case("long, with large blocks", (16384, 128, 256, 2))
+    for words, size in (("any numbers, small", 12), ("any numbers", 300)):
+        for _ in range(30):
+            N = draw.randint(1, size)
+            yield Case(words, (N, draw.randint(1, 16), draw.randint(1, max(1, N // 2)), draw.choice((2, 4))))
+    for N in (3000, 5000, 100_000):
+        yield Case("two blocks of queries: one block of all keys", (N, 64, N // 2, 4))
+
+
+def expected(N, d, block_m, e):
+    """By halving, from the counts that the simulated memory confirms: V1's never grow with block_n."""
+    kind = {2: "fp16", 4: "fp32"}[e]
+    v2 = cost.flash_v2_traffic(N, d, block_m, kind, lse=True).total_bytes
+    blocks = range(1, N + 1)
+    at = bisect.bisect_left(blocks, True, key=lambda b: cost.flash_v1_traffic(N, d, b, kind).total_bytes < v2)
+    return blocks[at] if at < N else None
+
+
+O, VECTORS, FIRST, L = "2 * 4 * d", " + 2 * 2 * 4", "math.ceil(N / passes)", "* d * e + 4"
+WRONG = {
+    "if V1's O is counted with e bytes: it is kept in fp32": (O, "2 * e * d"),
+    "if V1's O is counted one way: it is read and written for each block of keys": (O, "4 * d"),
+    "if ℓ and m are forgotten in V1": (VECTORS, ""),
+    "if V1 only reads O, ℓ and m, or only writes them: each block of keys does both": (O, "4 * d", VECTORS, " + 2 * 4"),
+    "if all has 2 bytes an element: e may be 4": ("    one_pass", "    e = 2\n    one_pass"),
+    "if V2's L is forgotten": (L, "* d * e"),
+    "if V1's K and V are forgotten: they are read once": (L, f"{L} + 2 * d * e"),
+    "if N // block is taken for ⌈N / block⌉ in both": ("math.ceil(N / block_m)", "(N // block_m)", FIRST, "N // (passes + 1) + 1"),
+    "if equal counts pass for fewer": ("(budget - 1)", "budget"),
+    "if only powers of two are tried":
+        (f"{FIRST} if passes else None", "next((2**i for i in range(N.bit_length()) if math.ceil(N / 2**i) <= passes), None)"),
+}  # fmt: skip

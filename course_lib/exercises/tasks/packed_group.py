@@ -1,85 +1,42 @@
 """Lecture 06: V2 on the simulated memory, with the queries of a group of heads packed into one block."""
 
-from collections.abc import Callable
-from typing import Any
-
-import torch
-
-from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.exercise import Exercise
 from course_lib.exercises.harness.guarded_memory import GuardedMemory
 
-ASKED = r"""
-With few queries V2's blocks are nearly empty. In *grouped-query attention* `G` heads of queries share one head of keys and values, so
-their queries can be *packed* into one block: with 2 tokens, 4 heads and blocks of 8 queries $K$ and $V$ pass once instead of 4 times.
-Write V2's loops for such rows. Row $t G + h$ of `Q` and of `O`, [N G, d], is head $h$ of token $t$. `K` and `V` [n, d] have a row for each
-of $n \ge N$ tokens, of which ours are the last N: token $t$ sees the keys 0 to $n - N + t$. A block of queries is `block_m` rows of Q,
-whatever their tokens. It stores its rows of O once, and loads a block of `block_n` keys, once, only if one of its rows sees one of them.
-The scale is $1/\sqrt d$.
 
-All lie in the HBM of `memory`, float32. The SRAM takes a block each of Q, K and V, two of O, two of scores, and $\ell$ and $m$. What you
-load, and each copy of it, stays until its scope ends; what you compute needs no `memory.tile` here. Numbers that are not in the SRAM
-are NaN, and so is O until you store to it. Nothing need be a multiple of anything; a slice may reach past the end, and scores may be as
-low as $-10^{38}$. Return nothing: O and the bytes are read off `memory`.
-
-```python
-with memory.scope("keys"):  # what is loaded in this block leaves the SRAM at its end
-    k, v = memory.load(K[0:2]), memory.load(V[0:2])
-memory.store(O[0:4], o)  # o: a tensor of 4 rows; Q.data.shape is the shape of Q
-```
-"""
-
-STUB = '''
-def packed_group(memory, Q, K, V, O, G: int, block_m: int, block_n: int) -> None:
-    """Causal attention of the last tokens into O, on the simulated memory: V2's loops, with G heads packed into the rows of Q."""
-    ...
-'''
-
-
-def run(function: Callable[..., Any], case: Case) -> tuple[str, torch.Tensor, str]:
+def run(function, case):
+    """What never moved, O, and in words what crossed too often, or too seldom; '' for nothing."""
     q, k, v, group, block_m, block_n = case.args
     d = q.shape[1]
     memory = GuardedMemory(4 * (3 * block_m * d + 2 * block_n * d + 2 * block_m * block_n + 8 * block_m))
     inputs = [memory.hbm(name, x) for name, x in (("Q", q), ("K", k), ("V", v))]
     function(memory, *inputs, memory.hbm_empty("O", q.shape), group, block_m, block_n)
-    return memory.never_moved(), memory.stored("O"), _crossings(memory, case)
+    return memory.never_moved(), memory.stored("O"), crossings(memory.traffic(), case)
 
 
-def _crossings(memory: GuardedMemory, case: Case) -> str:
-    """In words what crossed more often, or less, than it has to; '' if nothing did."""
+def crossings(moved, case):
     q, k, _, group, block_m, block_n = case.args
-    moved = memory.traffic()
-    row = 4 * q.shape[1]  # bytes
-    seen = [
-        len(k) - len(q) // group + (min(first + block_m, len(q)) - 1) // group + 1
-        for first in range(0, len(q), block_m)
-    ]
-    least = row * sum(seen)
-    most = row * sum(min(len(k), -(-keys // block_n) * block_n) for keys in seen)
-    bounds = {"Q": (q.nbytes, q.nbytes), "K": (least, most), "V": (least, most)}
-    for name, (low, high) in bounds.items():
-        found = moved.reads.pop(name, 0)
-        if found > high:
-            return f"{found:,} bytes of {name} are loaded, {high:,} are enough"
-        if found < low:
-            return f"{found:,} bytes of {name} are loaded, and {low:,} are needed"
-    if moved.reads:
-        return f"{', '.join(moved.reads)} is loaded, too"
-    written = moved.writes.pop("O", 0)
-    if moved.writes or written != q.nbytes:
-        return f"{written:,} bytes of O are stored, of {q.nbytes:,}" + "".join(f", and {x}" for x in moved.writes)
+    row, tokens = 4 * q.shape[1], len(q) // group
+    last = (min(first + block_m, len(q)) - 1 for first in range(0, len(q), block_m))
+    seen = [len(k) - tokens + i // group + 1 for i in last]  # keys, by each block of queries
+    least, most = row * sum(seen), row * sum(min(len(k), -(-keys // block_n) * block_n) for keys in seen)
+    q_or_o, k_or_v = (q.nbytes, q.nbytes), (least, most)
+    for verb, counts, bounds in (
+        ("loaded", moved.reads, {"Q": q_or_o, "K": k_or_v, "V": k_or_v}),
+        ("stored", moved.writes, {"O": q_or_o}),
+    ):
+        for name in bounds | counts:
+            found, (low, high) = counts.get(name, 0), bounds.get(name, (0, 0))
+            if not low <= found <= high:
+                needed = f"{high:,} are enough" if found > high else f"{low:,} are needed"
+                return f"{found:,} bytes of {name} are {verb}, {needed}"
     return ""
 
 
 EXERCISE = Exercise(
-    name="packed_group",
     lecture="06",
     title="the heads of a group in one block",
-    level=3,
-    minutes=30,
-    asked=ASKED,
-    stub=STUB,
     run=run,
-    apart=True,
     tolerance=1e-4,
     parts=("never loaded, nor stored to", "O", "bytes"),
     hints=(
@@ -91,3 +48,113 @@ EXERCISE = Exercise(
         "maximum is taken. Every row sees key 0, so m is finite after the first block.",
     ),
 )
+
+# --- for teachers ---
+
+import math
+
+import torch
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def packed_group(memory, Q, K, V, O, G: int, block_m: int, block_n: int) -> None:
+    """Causal attention of the last tokens into O, on the simulated memory: V2's loops, with G heads packed into the rows of Q."""
+    (rows, d), n = Q.data.shape, K.data.shape[0]
+    for first in range(0, rows, block_m):
+        part = slice(first, first + block_m)
+        with memory.scope("queries"):
+            q = memory.load(Q[part])
+            token = (first + torch.arange(len(q))) // G
+            last_key = n - rows // G + token  # that each row sees
+            o, l, m = torch.zeros(q.shape), torch.zeros(len(q)), torch.full((len(q),), -math.inf)
+            for start in range(0, int(last_key[-1]) + 1, block_n):
+                with memory.scope("keys"):
+                    k, v = memory.load(K[start : start + block_n]), memory.load(V[start : start + block_n])
+                    s = q @ k.T / math.sqrt(d)
+                    hidden = start + torch.arange(len(k)) > last_key[:, None]
+                    s = s.masked_fill(hidden, -math.inf)
+                    m_new = torch.maximum(m, s.amax(dim=1))
+                    p, factor = torch.exp(s - m_new[:, None]), torch.exp(m - m_new)
+                    l = l * factor + p.sum(dim=1)
+                    o = o * factor[:, None] + p @ v
+                    m = m_new
+            memory.store(O[part], o / l[:, None])
+'''
+WHY = """
+A row of scores knows nothing of heads: it has a query, and keys that it sees. So a block may hold rows of several heads and tokens, and the
+keys pass once for all of them, G times less often. With many tokens, without a mask, packing saves nothing: then each head fills its
+blocks by itself. That is why decoding packs (lecture 08), and training does not. Heads of a token lie together, so a block spans few
+tokens, and its walk ends early; with all tokens of head 0 first, each block would reach to the last token.
+"""
+
+
+def inputs(tokens, group, keys, d=4):
+    return torch.randn(tokens * group, d), torch.randn(keys, d), torch.randn(keys, d)
+
+
+def cases(draw):
+    for words, tokens, group, keys, block_m, block_n in (
+        ("one token, four heads: one block, which sees all keys", 1, 4, 4, 4, 2),
+        ("2 tokens, 4 heads, blocks of 8: K passes once", 2, 4, 8, 8, 2),
+        ("a token in each block: the first one sees a key less", 2, 2, 8, 2, 2),
+        ("as many tokens as keys", 4, 2, 4, 4, 2),
+        ("blocks that cut a token's heads", 3, 4, 9, 5, 2),
+        ("one head: a causal mask", 6, 1, 6, 2, 3),
+        ("one token, 8 heads, 20 keys: neither all of K nor all of V fits", 1, 8, 20, 4, 2),
+        ("all ragged", 5, 3, 11, 4, 3),
+        ("one query, one key, blocks larger than both", 1, 1, 1, 4, 8),
+        ("blocks of one", 3, 2, 4, 1, 1),
+        ("16 rows in blocks of 2: a block of queries leaves before the next comes", 4, 4, 5, 2, 2),
+    ):
+        yield Case(words, (*inputs(tokens, group, keys), group, block_m, block_n))
+    q, k, v = inputs(3, 2, 9)
+    yield Case("scores times ten", (10 * q, k, v, 2, 3, 2))
+    q, k, v = inputs(3, 2, 9)
+    q[1] *= 200
+    yield Case("one query 200 times as large as the others", (q, k, v, 2, 3, 2))
+    q, k, v = inputs(3, 2, 9)
+    k[6] = 8 * q[1]
+    yield Case("the largest score comes late", (q, k, v, 2, 4, 2))
+    for size, score, words in ((20.0, -200.0, "all scores far below 0"), (2.0**63, -1e38, "all scores −10³⁸")):
+        q, k, v = inputs(3, 2, 9)
+        q[:, 0], k[:, 0] = size, 2 * score / size  # by a power of two: nothing is rounded
+        yield Case(words, (q, k, v, 2, 3, 2))
+    tokens, group = draw.randint(1, 5), draw.randint(1, 5)
+    drawn = inputs(tokens, group, tokens + draw.randint(0, 8))
+    yield Case("any sizes", (*drawn, group, draw.randint(1, 7), draw.randint(1, 5)))
+
+
+def expected(q, k, v, group, block_m, block_n):
+    """Row by row, over the keys that its token sees, in float64."""
+    rows = []
+    for i, query in enumerate(q.double()):
+        seen = len(k) - len(q) // group + i // group + 1
+        scores = k[:seen].double() @ query / math.sqrt(q.shape[1])
+        rows.append(torch.softmax(scores, 0) @ v[:seen].double())
+    return "", torch.stack(rows).float(), ""
+
+
+BLOCKS = "for first in range(0, rows, block_m):\n        part = slice(first, first + block_m)"
+OF_A_HEAD = """for first in [i for h in range(G) for i in range(h, rows, block_m * G)]:
+        own = torch.arange(first, min(first + block_m * G, rows), G)"""
+TOKEN, LAST, MASK = "(first + torch.arange(len(q))) // G", "int(last_key[-1]) + 1", "s.masked_fill(hidden, -math.inf)"
+STORE = "memory.store(O[part], o / l[:, None])"
+WRONG = {
+    "if each head walks over the keys by itself: K and V pass once for every head": (
+        BLOCKS, OF_A_HEAD, "memory.load(Q[part])", "torch.cat([memory.load(Q[int(i)]) for i in own])", TOKEN, "own // G",
+        STORE, "[memory.store(O[int(i)], x[None]) for i, x in zip(own, o / l[:, None])]",
+    ),
+    "if the rows are taken to hold all tokens of one head after the other: row r belongs to token r // G":
+        (TOKEN, "(first + torch.arange(len(q))) % (rows // G)", LAST, "int(last_key.max()) + 1"),
+    "if the mask is aligned at the first key: the last token sees the last key": ("n - rows // G + token", "token"),
+    "if nothing is masked: a block walks as far as its last row sees, and its other rows see less": (MASK, "s"),
+    "if a token does not see its own key: it sees keys up to n − N + t, that one included": ("> last_key", ">= last_key"),
+    "if the scores are not divided by √d": (" / math.sqrt(d)", ""),
+    "if a block walks on to the last key: right, but blocks are loaded that none of its rows sees": (LAST, "n"),
+    "if numbers are NaN: of .data, say, or of a scope that has ended, or by a factor of ∞ in the first block":
+        ("q @ k.T", "q @ K[start : start + block_n].data.T"),
+    "if all rows have one maximum: in a row whose scores lie far below it all weights vanish": ("s.amax(dim=1)", "s.max().expand(len(q))"),
+    "if the maximum is that of the block of keys alone: when a large score has passed, the correction overflows":
+        ("torch.maximum(m, s.amax(dim=1))", "s.amax(dim=1)"),
+}  # fmt: skip

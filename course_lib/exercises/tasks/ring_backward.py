@@ -1,34 +1,10 @@
 """Lecture 13: one rank of the backward pass of a ring."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
-from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.exercise import Exercise
 from course_lib.exercises.harness import ranks
 
-ASKED = r"""
-Now backward, without a mask. At each step a rank adds what its queries give to the $dK$ and $dV$ of the keys that are there; both
-travel along with these keys, in fp32. In this simple form a rank adds its own part first, and not at home, so that the ring goes once
-round: `ranks` posts, one more than on the page.
 
-Lecture 07 for a block of keys, in float32, with the $L$ and $O$ of *all* keys; $P$ is the weights and $D$ the row sums, as there:
-
-$$P = e^{S - L}, \quad D = \mathrm{rowsum}(dO \circ O), \quad dV \mathrel{+}= P^\top dO, \quad dS = P \circ (dO\,V^\top - D), \quad
-dQ \mathrel{+}= dS\,K / \sqrt d, \quad dK \mathrel{+}= dS^\top Q / \sqrt d$$
-
-`new_k, new_v, new_dk, new_dv = yield ("post", k, v, dk, dv)` begins to send these to the next rank and to receive as many tensors from
-the one before, which hold NaN until `yield ("wait",)` has returned. `q`, `k`, `v`, `do` are [heads, c, d] in bfloat16, `o`
-[heads, c, d] and `L` [heads, c] in float32. Return (dq, dk, dv) of this rank's own queries and keys, in float32.
-"""
-
-STUB = '''
-def ring_backward(rank: int, ranks: int, q, k, v, o, L, do):
-    """A generator: (dq, dk, dv) of this rank's tokens, float32 [heads, c, d]."""
-    ...
-'''
-
-
-def run(function: Callable[..., Any], case: Case) -> dict[str, Any]:
+def run(function, case):
     """What went wrong with the messages, the gradients by rank, and how often each rank has posted."""
     count, q, k, v, do = case.args
     o, L = ranks.attend(*(x.float() for x in (q, k, v)))
@@ -38,29 +14,20 @@ def run(function: Callable[..., Any], case: Case) -> dict[str, Any]:
     return told(group.trouble, found, [x.count("post") for x in group.seen])
 
 
-def told(trouble: str, gradients: Sequence[Any], posts: Sequence[int]) -> dict[str, Any]:
+def told(trouble, gradients, posts):
     """The result by its names."""
-    return (
-        {"messages": trouble}
-        | {f"rank {rank}": x for rank, x in enumerate(gradients)}
-        | {f"posts of rank {rank}": x for rank, x in enumerate(posts)}
-    )
+    named = {f"rank {rank}": x for rank, x in enumerate(gradients)}
+    return {"messages": trouble} | named | {f"posts of rank {rank}": x for rank, x in enumerate(posts)}
 
 
 EXERCISE = Exercise(
-    name="ring_backward",
     lecture="13",
     title="gradients that travel home",
-    level=3,
-    minutes=30,
-    asked=ASKED,
-    stub=STUB,
     run=run,
-    apart=True,
     tolerance=1e-4,
     parts=("dq", "dk", "dv"),
     arguments=("ranks", "q of all tokens", "k", "v", "do"),
-    answers=("course_lib.parallel.blocks.backward",),
+    forbidden=("course_lib.parallel.blocks.backward",),
     hints=(
         "The loop runs `ranks` times: compute with the keys that are there, add to the dK and dV that came with them, pass on all four.",
         "Begin with q, k, v, do in float() for the arithmetic, and dk = dv = zeros in float32. After the last post and wait "
@@ -69,3 +36,74 @@ EXERCISE = Exercise(
         "that came with the keys, and go on with them. After how many posts are they home?",
     ),
 )
+
+# --- for teachers ---
+
+import torch
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def ring_backward(rank: int, ranks: int, q, k, v, o, L, do):
+    """A generator: (dq, dk, dv) of this rank's tokens, float32 [heads, c, d]."""
+    q, do, root = q.float(), do.float(), q.shape[-1] ** 0.5
+    D = (do * o).sum(-1, keepdim=True)
+    dq, dk, dv = torch.zeros_like(q), torch.zeros_like(q), torch.zeros_like(q)
+    for _ in range(ranks):
+        p = (q @ k.float().mT / root - L[..., None]).exp()
+        ds = p * (do @ v.float().mT - D)
+        dq = dq + ds @ k.float() / root
+        dk, dv = dk + ds.mT @ q / root, dv + p.mT @ do
+        coming = yield ("post", k, v, dk, dv)
+        yield ("wait",)
+        k, v, dk, dv = coming
+    return dq, dk, dv
+'''
+WHY = """
+The weights of a block are final because L is that of all keys; with the block's own L each block's weights would sum to 1. What stays is
+summed where it stays (dQ), what travels is summed on its way (dK, dV), and it needs one hop more than the keys: the last one brings it
+home. The library saves that hop for its own part, sends sums a step behind their keys, and so hides them, too.
+"""
+
+
+def cases(draw):
+    def tensors(heads, tokens, d):
+        return [torch.randn(heads, tokens, d).bfloat16() for _ in range(4)]
+
+    yield Case("one rank, one token", (1, *tensors(1, 1, 2)))
+    yield Case("one rank, three tokens", (1, *tensors(1, 3, 4)))
+    yield Case("two ranks of two tokens", (2, *tensors(1, 4, 4)))
+    yield Case("three ranks, two heads", (3, *tensors(2, 6, 4)))
+    q, *others = tensors(1, 16, 16)
+    yield Case("eight ranks, scores times four", (8, q * 4, *others))
+
+
+def expected(ranks, q, k, v, do):
+    """Autograd's gradients of the whole, in float64."""
+    leaves = [x.double().requires_grad_() for x in (q, k, v)]
+    s = leaves[0] @ leaves[1].mT / q.shape[2] ** 0.5
+    found = torch.autograd.grad(s.softmax(-1) @ leaves[2], leaves, do.double())
+    return told("", list(zip(*(x.float().chunk(ranks, dim=1) for x in found))), [ranks] * ranks)
+
+
+BLOCK, COMING = "    for _ in range(ranks):\n", "        k, v, dk, dv = coming\n"
+POST, DK, DV = '        coming = yield ("post", k, v, dk, dv)\n', "ds.mT @ q / root", "p.mT @ do"
+SUMS = f"dk, dv = dk + {DK}, dv + {DV}"
+WRONG = {
+    "if each block's weights are divided by that block's own sum: L is that of all keys": (" - L[..., None]).exp()", ").softmax(-1)"),
+    "if the ring stops one hop short: dK and dV end with the rank before their own":
+        ("for _ in", "for step in", POST, f"        if step == ranks - 1:\n            break\n{POST}"),
+    "if dK and dV are rounded to bf16 at each rank: they are sums of many parts":
+        (SUMS, f"{SUMS}\n        dk, dv = dk.bfloat16().float(), dv.bfloat16().float()"),
+    "if a rank's part replaces the dK and dV that came: it adds to them": (SUMS, f"dk, dv = {DK}, {DV}"),
+    "if D is left out of dS": (" - D)", ")"),
+    "if dK and dV stay while their keys travel: they collect what belongs to other keys":
+        (POST, POST.replace(", dk, dv", ""), COMING, COMING.replace(", dk, dv", "")),
+    "if nobody waits for what has been posted": ('        yield ("wait",)\n', ""),
+    "if dK and dV are posted before this rank has added its part: with sums that travel the post comes last":
+        (POST, "", BLOCK, BLOCK + POST),
+    "if D is summed over the keys that are there: they are a part of the row, and rowsum(dO ∘ O) is all of it":
+        (" - D)", " - (p * (do @ v.float().mT)).sum(-1, keepdim=True))"),
+    "if this rank's part is added to the dK and dV that come next: these are of other keys":
+        (SUMS, f"part = {DK}, {DV}", COMING, f"{COMING}        dk, dv = dk + part[0], dv + part[1]\n"),
+}  # fmt: skip

@@ -1,44 +1,24 @@
 """Lecture 07: D from dO and O, and a block of dS."""
 
-from typing import Any
-
 import torch
 
-from course_lib.exercises.base import Case, Exercise
-
-ASKED = r"""
-By hand $O = (2, \tfrac52)^\top$ and $dO = (1, 2)^\top$ gave $D = (2, 5)$, and $D_i = \sum_j P_{ij}\,dP_{ij}$ over
-*all* keys $j$ gave the same. Now you hold only a block of the keys. `o` and `do` are [N, d], float32 or float16, for
-the N queries; `p` and `dp` are [N, n], float32: the columns of $P$ and $dP$ that belong to the block's n keys. Return
-the tuple (`D`, `dS`), both float32: $D$ [N] for whole rows, and the block of $dS = P \circ (dP - D)$, [N, n].
-"""
-
-STUB = '''
-def row_dot(o: torch.Tensor, do: torch.Tensor, p: torch.Tensor, dp: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(D [N], dS [N, n]), float32, from o, do [N, d] and a block p, dp [N, n] of P and dP."""
-    ...
-'''
+from course_lib.exercises.exercise import Exercise
 
 
-def remark(case: Case, result: Any) -> str:
-    kinds = [y.dtype for y in result]
-    return (
-        ""
-        if set(kinds) == {torch.float32}
-        else f"the numbers are right, but {kinds[0]} and {kinds[1]} came back; return torch.float32"
-    )
+def run(function, case):
+    """(D, dS); other floating-point numbers than float32 are no answer."""
+    found = function(*case.args)
+    for x in found if isinstance(found, tuple | list) else ():
+        if isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float32:
+            raise TypeError(f"{x.dtype} came back; return torch.float32")
+    return found
 
 
 EXERCISE = Exercise(
-    name="row_dot",
     lecture="07",
     title="D without a row of P",
-    level=1,
-    minutes=3,
-    asked=ASKED,
-    stub=STUB,
+    run=run,
     parts=("D", "dS"),
-    remark=remark,
     hints=(
         "A sum over the block's keys is only a part of D. Which sum over c, the d entries of a row, gives all of it?",
         "Σ_j P_ij dP_ij = Σ_j P_ij Σ_c dO_ic V_jc = Σ_c dO_ic (Σ_j P_ij V_jc). The bracket is O_ic. Convert 16-bit "
@@ -47,3 +27,73 @@ EXERCISE = Exercise(
         "which dimension does D lack?",
     ),
 )
+
+# --- for teachers ---
+
+import math
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def row_dot(o: torch.Tensor, do: torch.Tensor, p: torch.Tensor, dp: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(D [N], dS [N, n]), float32, from o, do [N, d] and a block p, dp [N, n] of P and dP."""
+    D = (o.float() * do.float()).sum(dim=1)
+    return D, p * (dp - D[:, None])
+'''
+WHY = r"""
+$D_i = \sum_j P_{ij}\,dP_{ij}$ needs all keys. With $dP_{ij} = \sum_c dO_{ic} V_{jc}$ the two sums can change places:
+$D_i = \sum_c dO_{ic} \sum_j P_{ij} V_{jc} = \sum_c dO_{ic}\,O_{ic}$. The forward pass has already summed over the
+keys: $O$ is that sum. So $D$ is known before the first block, and each block of $dS$ can be finished alone. Over all
+blocks each row of $dS$ sums to 0; over one block it need not.
+"""
+
+
+def of_attention(n, keys, d, first=0, last=None, kind=torch.float32):
+    """One block of an attention over all keys."""
+    p = torch.softmax(2 * torch.randn(n, keys), dim=1)
+    v, do = torch.randn(keys, d), torch.randn(n, d)
+    return (p @ v).to(kind), do.to(kind), p[:, first:last], (do @ v.T)[:, first:last]
+
+
+def cases(draw):
+    by_hand = [[[2.0], [2.5]], [[1.0], [2.0]], [[0.5, 0.5], [0.25, 0.75]], [[1.0, 3.0], [2.0, 6.0]]]
+    yield Case("the 2 × 2 case by hand", tuple(torch.tensor(x) for x in by_hand))
+    one_key = [[[1.0, -2.0, 0.5]], [[2.0, 0.5, 4.0]], [[1.0]], [[3.0]]]
+    yield Case("one query, one key: dS is 0", tuple(torch.tensor(x) for x in one_key))
+    yield Case("all 5 keys in the block", of_attention(4, 5, 3))
+    yield Case("keys 2 and 3 of 5", of_attention(4, 5, 3, 2, 4))
+    yield Case("as many keys as queries, as large a d", of_attention(6, 6, 6))
+    yield Case("a block of 4 keys of 10 for 4 queries", of_attention(4, 10, 4, 4, 8))
+    o, do, p, dp = of_attention(5, 8, 4, 4, 8)
+    p[:2] = 0.0
+    yield Case("rows that see no key of the block", (o, do, p, dp))
+    yield Case("a ragged block of one key", of_attention(9, 7, 16, 6))
+    large = torch.tensor([[300.0, 250.0], [400.0, 300.0]]).half()
+    yield Case("float16, with products beyond 65,504", (large, large.flip(1), p[2:4, :3], dp[2:4, :3]))
+    yield Case("float16 o and do, d = 1", of_attention(8, 12, 1, 0, 8, torch.float16))
+    keys = draw.randint(3, 12)
+    yield Case("any sizes", of_attention(draw.randint(2, 9), keys, draw.randint(1, 9), draw.randint(0, keys - 3)))
+
+
+def expected(o, do, p, dp):
+    """Number by number, in exactly rounded sums of float64."""
+    rows = [math.fsum(x * y for x, y in zip(a, b)) for a, b in zip(o.tolist(), do.tolist())]
+    ds = [[x * (y - total) for x, y in zip(a, b)] for a, b, total in zip(p.tolist(), dp.tolist(), rows)]
+    return torch.tensor(rows), torch.tensor(ds)
+
+
+PRODUCT, DS = "o.float() * do.float()", "p * (dp - D[:, None])"
+WRONG = {
+    "if D is summed over the block of P ∘ dP: the keys outside of the block are missing": (PRODUCT, "p * dp"),
+    "if D is summed over the queries instead of along each row": ("dim=1", "dim=0"),
+    "if D is subtracted along the keys: D[:, None] gives each row its own number": ("D[:, None]", "D"),
+    "if D is a mean: it is a sum over the d entries of a row": ("sum(", "mean("),
+    "if 16-bit numbers are multiplied or summed in 16 bits: all is rounded, and ∞ beyond 65,504":
+        (PRODUCT, "(o * do).float()"),
+    "if D is subtracted after the product, P ∘ dP − D: P multiplies both": (DS, "p * dp - D[:, None]"),
+    "if dS is dP − D: the factor P is missing": (DS, "dp - D[:, None]"),
+    "if D is not subtracted: dS = P ∘ (dP − D)": (DS, "p * dp"),
+    "if D keeps a dimension of length 1: [N] is asked": ("return D", "return D[:, None]"),
+    "if D is right, and dS subtracts the sum over the block: the keys outside of it are missing":
+        (DS, "p * (dp - (p * dp).sum(dim=1, keepdim=True))"),
+}  # fmt: skip

@@ -1,31 +1,11 @@
 """Lecture 11: how many registers a consumer can have."""
 
-from course_lib.exercises.base import Exercise
-
-ASKED = r"""
-An SM has 65,536 registers, 512 for each thread of one warpgroup of 128. Two consumers and a producer start with 168 per thread each; the
-producer keeps 24, and `setmaxnreg` can give each consumer 240. In general `consumers` + 1 warpgroups start with equal parts, rounded down
-to a multiple of 8, and share nothing but what they started with. The producer keeps `producer` registers per thread; the consumers all get
-the same number: a multiple of 8, at most 256 (of these a thread's code can name 255, as lecture 03 said). Return the largest, as an int.
-(Here it is never below 24.)
-"""
-
-STUB = '''
-def setmaxnreg(consumers: int, producer: int) -> int:
-    """Registers per thread of each consumer, if the producer keeps so many per thread."""
-    ...
-'''
-
+from course_lib.exercises.exercise import Exercise
 
 EXERCISE = Exercise(
-    name="setmaxnreg",
     lecture="11",
     title="who gets how many registers",
-    level=2,
-    minutes=8,
-    asked=ASKED,
-    stub=STUB,
-    answers=("course_lib.model.registers.plan", "course_lib.model.registers.at_start"),
+    forbidden=("course_lib.model.registers.plan", "course_lib.model.registers.at_start"),
     hints=(
         "Count in registers per thread of a warpgroup: the SM has 512 of them. How many do consumers + 1 warpgroups own together "
         "after the start?",
@@ -35,3 +15,61 @@ EXERCISE = Exercise(
         "producer keeps; the share of a consumer, in multiples of 8 again. Which number is the most that a thread can have?",
     ),
 )
+
+# --- for teachers ---
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def setmaxnreg(consumers: int, producer: int) -> int:
+    """Registers per thread of each consumer, if the producer keeps so many per thread."""
+    start = 512 // (consumers + 1) // 8 * 8
+    share = ((consumers + 1) * start - producer) // consumers
+    return min(256, share // 8 * 8)
+'''
+WHY = """
+Rounding happens twice. At the start three warpgroups own 3 · 168 = 504 of 512, and the other 8 stay unused for good. Then the share is
+rounded: with a producer that keeps 32, (504 − 32) / 2 = 236 becomes 232, and 8 more are left over. With 24 none are: 24 + 2 · 240 = 504.
+A kernel that requests 240 beside a producer of 32 does not fail: it waits forever.
+"""
+
+
+def cases(draw):
+    yield Case("two consumers, a producer that keeps 24", (2, 24))
+    yield Case("two consumers, a producer that keeps 40", (2, 40))
+    yield Case("three consumers: a share that is no multiple of 8", (3, 40))
+    yield Case("three consumers", (3, 24))
+    yield Case("two consumers: a share that is no multiple of 8", (2, 32))
+    yield Case("one consumer: the limit of 256", (1, 24))
+    yield Case("nobody gives anything back", (3, 128))
+    yield Case("four consumers: 512 / 5 is no whole number", (4, 24))
+    yield Case("five consumers", (5, 32))
+    yield Case("seven consumers, 1,024 threads", (7, 40))
+    for _ in range(10):
+        yield Case("any numbers", (draw.randint(1, 7), 8 * draw.randint(3, 7)))
+
+
+def expected(consumers, producer):
+    """The largest number that keeps all rules, by trying them."""
+    sizes = range(8, 257, 8)
+    start = max(r for r in sizes if 128 * r * (consumers + 1) <= 65_536)
+    owned = 128 * start * (consumers + 1)
+    return max(r for r in sizes if 128 * (producer + consumers * r) <= owned)
+
+
+WHOLE = "share // 8 * 8"
+WRONG = {
+    "if the consumers share all 512: what the rounding at the start leaves over belongs to nobody": ("(consumers + 1) * start", "512"),
+    "if the start is not rounded down to a multiple of 8: 512 / 5 leaves 96 for each, not 102":
+        ("(consumers + 1) // 8 * 8", "(consumers + 1)"),
+    "if the share is not rounded down to a multiple of 8: setmaxnreg refuses it": (WHOLE, "share"),
+    "if the share is rounded up to a multiple of 8: the consumers request more than there is and wait forever":
+        (WHOLE, "-(-share // 8) * 8"),
+    "without the limit of 256": (f"min(256, {WHOLE})", WHOLE),
+    "if the limit is 255, rounded down to 248: setmaxnreg takes up to 256": (f"min(256, {WHOLE})", "min(255, share) // 8 * 8"),
+    "if each consumer gets all that the producer gives away: they share it":
+        ("((consumers + 1) * start - producer) // consumers", "start + start - producer"),
+    "if the producer's warpgroup is not counted at the start: all share the registers then": ("(consumers + 1)", "consumers"),
+    "if every thread starts with 168: that is the start of three warpgroups": ("512 // (consumers + 1) // 8 * 8", "168"),
+    "if what the producer keeps is not taken away": (" - producer", ""),
+}  # fmt: skip

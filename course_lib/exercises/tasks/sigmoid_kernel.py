@@ -1,53 +1,25 @@
 """Lecture 04: an attention whose blocks may be added, as a Triton kernel."""
 
-from typing import Any
-
 import torch
 
-from course_lib.exercises.base import Case, Exercise
-from course_lib.exercises.harness.accesses import loads_of_at_most
-from course_lib.kernels import triton
-
-ASKED = r"""
-There are attentions that need no sum over a row. In *sigmoid attention* a weight depends on its own score alone: $O = PV$ with
-$P_{ij} = \frac{1}{1 + e^{-x_{ij}}}$ and $x_{ij} = \text{scale} \cdot q_i k_j^\top + \text{bias}$. So blocks may simply be added, and
-Lite's loop, which is wrong for the softmax, is right here. Write this kernel, with values that are wider or narrower than the keys:
-Q [n_q, D], K [n_k, D], V [n_k, DV] and O [n_q, DV], all float32, contiguous, in row order. A program makes `BLOCK_M` rows of O and walks
-over the keys in blocks of `BLOCK_N`; the grid is (⌈n_q / BLOCK_M⌉,). D and DV are 16, 32 or 64, the blocks 16 or 32, and n_q and n_k
-need not be multiples of them. Scores may be in the thousands. Pass `input_precision="ieee"` to `tl.dot`. The check runs in Triton's
-interpreter, and watches that nothing beside the matrices is read or written.
-"""
-
-STUB = '''
-@triton.jit
-def sigmoid_kernel(
-    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
-    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):
-    """O [n_q, DV] = sigmoid(scale · Q Kᵀ + bias) V, float32; BLOCK_M rows of O per program."""
-    ...
-'''
+from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.harness import watch
 
 
-def run(kernel: Any, case: Case) -> torch.Tensor:
+def run(kernel, case):
     q, k, v, scale, bias = case.args
     (n_q, d), (n_k, dv) = q.shape, v.shape
-    o = torch.full((n_q, dv), float("nan"))
-    sizes = {"D": d, "DV": dv, "BLOCK_M": 16, "BLOCK_N": 32, **case.options}
+    o = torch.full((n_q, dv), torch.nan)
+    sizes = {"D": d, "DV": dv, "BLOCK_M": 16, "BLOCK_N": 32, **case.constants}
     rows = max(sizes["BLOCK_M"], sizes["BLOCK_N"])
-    with loads_of_at_most(rows * max(d, dv), "BLOCK_M or BLOCK_N rows of a matrix"):
-        kernel[(triton.cdiv(n_q, sizes["BLOCK_M"]),)](q, k, v, o, n_q, n_k, scale, bias, **sizes)
+    largest = rows * max(d, dv), "BLOCK_M or BLOCK_N rows of a matrix"
+    watch.launched(kernel, (-(-n_q // sizes["BLOCK_M"]),), q, k, v, o, n_q, n_k, scale, bias, largest=largest, **sizes)
     return o
 
 
 EXERCISE = Exercise(
-    name="sigmoid_kernel",
     lecture="04",
     title="an attention that may be added block by block",
-    level=2,
-    minutes=20,
-    asked=ASKED,
-    stub=STUB,
     run=run,
     arguments=("Q", "K", "V", "scale", "bias"),
     compiles=dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "o_ptr"), "*fp32")
@@ -61,3 +33,84 @@ EXERCISE = Exercise(
         "both ways to write a sigmoid, e^x / (1 + e^x) and 1 / (1 + e^(−x)), for x = 1000.",
     ),
 )
+
+# --- for teachers ---
+
+import math
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+@triton.jit
+def sigmoid_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
+    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """O [n_q, DV] = sigmoid(scale · Q Kᵀ + bias) V, float32; BLOCK_M rows of O per program."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    dims, wide = tl.arange(0, D), tl.arange(0, DV)
+    q = tl.load(q_ptr + rows[:, None] * D + dims[None, :], mask=rows[:, None] < n_q, other=0.0)
+    acc = tl.zeros([BLOCK_M, DV], tl.float32)
+    for start in range(0, n_k, BLOCK_N):
+        keys = start + tl.arange(0, BLOCK_N)
+        k = tl.load(k_ptr + keys[:, None] * D + dims[None, :], mask=keys[:, None] < n_k, other=0.0)
+        v = tl.load(v_ptr + keys[:, None] * DV + wide[None, :], mask=keys[:, None] < n_k, other=0.0)
+        x = tl.dot(q, tl.trans(k), input_precision="ieee") * scale + bias
+        p = 1 / (1 + tl.exp(-x))
+        acc = tl.dot(p, v, acc, input_precision="ieee")
+    tl.store(o_ptr + rows[:, None] * DV + wide[None, :], acc, mask=rows[:, None] < n_q)
+'''
+WHY = """
+Neither a maximum nor a sum: a weight is final when its score is known, so no block has to know of another, and the kernel is Lite without
+its one wrong line. Keys beyond the end have the weight sigmoid(bias), but their rows of V are zeros. For large x, e^x / (1 + e^x)
+is ∞ / ∞; 1 / (1 + e^(−x)) has no such place, because its exponential overflows only where the weight is 0. What softmax costs is just this:
+its weights have to sum to 1, and so each depends on all the others.
+"""
+
+
+def cases(draw):
+    def case(words, n_q, n_k, d=16, dv=32, scale=0.25, bias=-1.0, size=1.0, **sizes):
+        q, k, v = torch.randn(n_q, d), torch.randn(n_k, d), torch.randn(n_k, dv)
+        return Case(words, (size * q, size * k, v, scale, bias), {"D": d, "DV": dv, **sizes})
+
+    yield case("one block of queries, one of keys; values wider than keys", 16, 32)
+    yield case("two blocks of keys", 16, 64)
+    yield case("values narrower than keys", 16, 64, 32, 16)
+    yield case("ragged queries", 21, 32)
+    yield case("ragged keys", 16, 41)
+    yield case("one query, one key", 1, 1, bias=0.5)
+    yield case("no bias, another scale", 5, 40, scale=0.7, bias=0.0)
+    yield case("more queries than keys", 50, 20, bias=-math.log(20))
+    yield case("blocks of 32 queries and 16 keys, all ragged, DV = 64", 37, 75, 32, 64, 0.2, BLOCK_M=32, BLOCK_N=16)
+    yield case("scores in the thousands, of both signs", 16, 40, size=50.0)
+    yield case(
+        "any sizes", draw.randint(1, 50), draw.randint(1, 70), 16, draw.choice((16, 64)), bias=draw.uniform(-2, 2)
+    )
+
+
+def expected(q, k, v, scale, bias):
+    """In float64; of each score the exponential that cannot overflow."""
+    x = q.double() @ k.double().T * scale + bias
+    power = torch.exp(-x.abs())
+    return (torch.where(x >= 0, 1.0, power) / (1 + power) @ v.double()).float()
+
+
+P, SCORE = "1 / (1 + tl.exp(-x))", "* scale + bias"
+LITE = """x = tl.where(keys[None, :] < n_k, x, -float("inf"))
+        p = tl.exp(x - tl.max(x, 1)[:, None])
+        p = p / tl.sum(p, 1)[:, None]"""
+WRONG = {
+    "if V and O are taken to be D wide: they have DV columns": ("(0, DV)", "(0, D)", "* DV", "* D", "[BLOCK_M, DV]", "[BLOCK_M, D]"),
+    "if V's rows are taken to be D long: row j begins at j · DV": ("keys[:, None] * DV", "keys[:, None] * D"),
+    "if the sigmoid is written e^x / (1 + e^x): for large x that is ∞ / ∞": (P, "tl.exp(x) / (1 + tl.exp(x))"),
+    "if the sigmoid has the wrong sign: 1 / (1 + e^x) falls as the score grows": (P, "1 / (1 + tl.exp(x))"),
+    "if the weights are those of Lite, a softmax of the block": (f"p = {P}", LITE),
+    "if the sum is divided by that of the weights, as in a softmax: here they need not sum to 1": (
+        "    for start", "    l = tl.zeros([BLOCK_M], tl.float32)\n    for start",
+        f"p = {P}", f"p = {P}\n        l += tl.sum(tl.where(keys[None, :] < n_k, p, 0.0), 1)", "acc, mask", "acc / l[:, None], mask",
+    ),
+    "if the scores are not multiplied by scale": (SCORE, "+ bias"),
+    "if the bias is left out": (SCORE, "* scale"),
+    "if the last block of keys is left out where it is not full": ("range(0, n_k,", "range(0, n_k // BLOCK_N * BLOCK_N,"),
+    "if the store is not masked: a ragged block of queries writes beyond O": ("acc, mask=rows[:, None] < n_q", "acc"),
+}  # fmt: skip

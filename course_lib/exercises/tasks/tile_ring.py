@@ -1,48 +1,19 @@
 """Lecture 10: producer and consumers of a persistent kernel, on simulated mbarriers."""
 
-from collections.abc import Callable
-from typing import Any
-
-from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.exercise import Exercise
 from course_lib.exercises.harness import warps
-
-ASKED = r"""
-A *persistent* kernel does several jobs one after another, and its ring goes on from job to job. `jobs` says how many tiles each has
-(perhaps none). Write both roles as one generator: the producer brings every tile once, and each consumer adds up the tiles of each job
-and returns the list of sums. They ask for things by `yield`, for a buffer `b` in 0 … `buffers` − 1:
-
-| request | what it does |
-| --- | --- |
-| `yield ("wait", "full", b, phase)` | return when that phase of `full[b]` (or `"empty"`) is complete |
-| `yield ("expect", "full", b, 8192)` | arrive at `full[b]`, and announce a tile's bytes |
-| `yield ("copy", job, tile, b)` | begin to copy a tile to buffer `b`; its bytes count for `full[b]` |
-| `x = yield ("read", b)` | the tile in buffer `b` (here a number), by ordinary loads; once for each tile |
-| `yield ("fence",)` | the loads so far are done before any later copy |
-| `yield ("arrive", "empty", b)` | arrive at `empty[b]` |
-
-`full[b]` needs one arrival and the bytes, `empty[b]` one arrival of each consumer; of a fresh barrier phase 1 counts as complete. What a
-role asks for must not depend on the numbers that it reads: the check notes it once, and then lets everybody run in every order, fast and
-slow. It names what can go wrong: a deadlock, a tile that is overwritten or read too early, a missing fence. As many tiles have to be on
-their way as there are buffers.
-"""
-
-STUB = '''
-def tile_ring(role: str, jobs: list[int], buffers: int):
-    """A generator for role "producer" or "consumer"; a consumer returns the sum of each job's tiles."""
-    ...
-'''
 
 ROLES = ("producer", "consumer")
 
 
-def run(function: Callable[..., Any], case: Case) -> list[Any]:
+def run(function, case):
     """What the producer and a consumer ask for, each alone, and what it returns."""
     jobs, buffers, _ = case.args
     tiles = [tile for job in jobs for tile in job]
     return [warps.recorded(function(role, [len(job) for job in jobs], buffers), tiles) for role in ROLES]
 
 
-def examine(case: Case, result: Any) -> tuple[str, Any, int]:
+def examine(case, result):
     """What goes wrong when they run together, what a consumer returned, and the most tiles on their way at once."""
     producer, consumer = (warps.Record(*record) for record in result)
     for role, record in zip(ROLES, (producer, consumer)):
@@ -53,18 +24,11 @@ def examine(case: Case, result: Any) -> tuple[str, Any, int]:
 
 
 EXERCISE = Exercise(
-    name="tile_ring",
     lecture="10",
     title="a ring for a persistent kernel",
-    level=2,
-    minutes=20,
-    core=True,
-    asked=ASKED,
-    stub=STUB,
     run=run,
     examine=examine,
     parts=("the run", "sums of a consumer", "most tiles on their way"),
-    answers=("course_lib.exercises.harness.warps.tried",),
     arguments=("tiles of each job", "buffers", "consumers"),
     hints=(
         "Follow one buffer through three rounds on paper: who waits for which phase of full and of empty? What tells the round, "
@@ -75,3 +39,78 @@ EXERCISE = Exercise(
         "of the mistakes that the check names.",
     ),
 )
+
+# --- for teachers ---
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def tile_ring(role: str, jobs: list[int], buffers: int):
+    """A generator for role "producer" or "consumer"; a consumer returns the sum of each job's tiles."""
+    n, sums = 0, []  # tiles so far, of all jobs
+    for job, tiles in enumerate(jobs):
+        total = 0
+        for tile in range(tiles):
+            b, phase = n % buffers, n // buffers % 2
+            if role == "producer":
+                yield ("wait", "empty", b, 1 - phase)
+                yield ("expect", "full", b, 8192)
+                yield ("copy", job, tile, b)
+            else:
+                yield ("wait", "full", b, phase)
+                total += yield ("read", b)
+                yield ("fence",)
+                yield ("arrive", "empty", b)
+            n += 1
+        sums.append(total)
+    return sums
+'''
+WHY = """
+The barriers know nothing of jobs, so neither may the count: begun again with each job it asks for phases that are long past or never come,
+unless every job fills whole pairs of rounds. The rest is the order of a few lines. Expect and copy could change places, since a phase
+needs the arrival as well as the bytes. The fence stands between the loads and the arrival, because the arrival is what lets the producer
+go on: a fence behind it comes too late when the producer is fast. The check finds that because it tries every order of who goes first; on
+a GPU it depends on luck whether a test shows it.
+"""
+
+
+def cases(draw):
+    for words, counts, buffers, consumers in (
+        ("one tile", (1,), 1, 1),
+        ("three tiles, one buffer", (3,), 1, 1),
+        ("more buffers than tiles", (2,), 4, 1),
+        ("two buffers, three rounds, two consumers", (6,), 2, 2),
+        ("jobs of two rounds each", (4, 4), 2, 1),
+        ("jobs that end in the middle of a round, one without tiles", (3, 0, 1, 4), 2, 2),
+        ("three buffers", (1, 5, 2), 3, 1),
+        ("four jobs of one tile: three are on their way at once", (1, 1, 1, 1), 3, 1),
+    ):
+        numbers = iter([2, 3, 5, 7, 11, 13, 17, 19])
+        yield Case(words, ([[next(numbers) for _ in range(count)] for count in counts], buffers, consumers))
+    for _ in range(4):
+        jobs = [[draw.randint(1, 99) for _ in range(draw.randint(0, 4))] for _ in range(draw.randint(2, 3))]
+        yield Case("any jobs", ([*jobs, [draw.randint(1, 99)]], draw.randint(1, 3), draw.randint(1, 2)))
+
+
+def expected(jobs, buffers, consumers):
+    """Plain sums; nothing is to go wrong, and a ring is full when the consumers are slow."""
+    return "", [sum(job) for job in jobs], min(buffers, sum(map(len, jobs)))
+
+
+INDENT, COPY = " " * 16, '                yield ("copy", job, tile, b)\n'
+EMPTY, FULL = f'{INDENT}yield ("wait", "empty", b, 1 - phase)\n', f'{INDENT}yield ("wait", "full", b, phase)\n'
+FENCE, ARRIVE = f'{INDENT}yield ("fence",)\n', f'{INDENT}yield ("arrive", "empty", b)\n'
+WRONG = {
+    "if the count of tiles starts again with each job: the barriers' phases go on": ("total = 0", "total = n = 0"),
+    "if the producer never waits for empty, or for a phase that is over: it overwrites what nobody has read": (EMPTY, ""),
+    "if the producer waits for the phase of empty that has the parity of full's: in round 0 nobody has arrived there":
+        ("1 - phase", "phase"),
+    "if a consumer does not wait for full, or for a past phase, or full not for bytes: the copy is still on its way": (FULL, ""),
+    "if a consumer always waits for phase 0: in round 1 that phase is long complete": ('"full", b, phase', '"full", b, 0'),
+    "if no fence stands between the loads and the arrival: TMA's next write may overtake them": (FENCE, ""),
+    "if the fence comes after the arrival: by then the producer may have issued the next copy": (FENCE + ARRIVE, ARRIVE + FENCE),
+    "if one tile is on its way at a time: use all buffers, and leave the wait for a copy to the consumers": (COPY, COPY + FULL),
+    "if the producer waits at the end of a job until its last tile is read: the ring runs empty between jobs":
+        (COPY, f'{COPY}{INDENT}if tile == tiles - 1:\n{INDENT}    yield ("wait", "empty", b, phase)\n'),
+    "if the phase changes with each tile: it changes with each round of the buffers": ("n // buffers % 2", "n % 2"),
+}  # fmt: skip

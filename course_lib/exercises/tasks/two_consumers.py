@@ -2,42 +2,18 @@
 
 import math
 from collections import Counter
-from typing import Any
 
-from course_lib.exercises.base import Case, Exercise
+from course_lib.exercises.exercise import Exercise
 from course_lib.model import pipeline
 
-ASKED = r"""
-The tensor cores of an SM serve two consumers, one matmul at a time, in an order that you choose. For each block of keys a consumer needs
-$QK^\top$, then its softmax (on its own, as soon as it can), then $PV$. Return the order for `blocks` blocks as a list of
-`(consumer, "QK", block)` and `(consumer, "PV", block)`, consumers 1 and 2, blocks from 0 on, each matmul once. A matmul starts when
-the one before it is done and what it needs is there; until then all later ones wait.
-
-- Blocks arrive one after another, each takes `load`. There are `buffers` buffers, 2 or more: block j is fetched when both consumers have
-  finished $PV$ of block j − `buffers`.
-- A consumer has registers for the scores of two blocks: $QK^\top$ of block j needs $PV$ of block j − 2 to be done.
-
-`qk`, `softmax` and `pv` are durations of one consumer's work on a block. The tensor cores have to be idle for **less than 25 %** of the
-time from the first load to the last $PV$. No single order does that for all cases of the check; each has one that does. `in_order` and
-`idle_fraction` of `course_lib.model.pipeline` compute what becomes of an order.
-"""
-
-STUB = '''
-def two_consumers(
-    blocks: int, buffers: int, load: int, qk: int, softmax: int, pv: int
-) -> list[tuple[int, str, int]]:
-    """The order in which the tensor cores serve (consumer, "QK" or "PV", block)."""
-    ...
-'''
 MOST_IDLE = 0.25
 
 
-def examine(case: Case, result: Any) -> tuple[str, str]:
+def examine(case, result):
     """What is wrong with an order, and in words how long the tensor cores are idle if that is too long."""
     try:
         order = [(int(consumer), str(kind), int(block)) for consumer, kind, block in result]
-        words = _missing(order, case.args[0])
-        if words:
+        if words := missing(order, case.args[0]):
             return words, ""
         idle = pipeline.idle_fraction(pipeline.in_order(order, *case.args))
     except (TypeError, ValueError, OverflowError) as error:
@@ -49,28 +25,23 @@ def examine(case: Case, result: Any) -> tuple[str, str]:
     return "", f"the tensor cores are idle for {share} % of the time; less than 25 % is asked"
 
 
-def _missing(order: list[tuple[int, str, int]], blocks: int) -> str:
+def missing(order, blocks):
     """In words which matmul is not in the order, or stands there twice, or is none."""
     wanted = [(c, kind, j) for j in range(blocks) for kind in ("QK", "PV") for c in (1, 2)]
     times = Counter(order)
     if none := times.keys() - set(wanted):
         return f"order has {min(none)}; consumers are 1 and 2, blocks 0 to {blocks - 1}"
     twice = [x for x in wanted if times[x] > 1]
-    missing = [x for x in wanted if not times[x]]
-    return f"order has {twice[0]} twice" if twice else f"order lacks {missing[0]}" if missing else ""
+    lacking = [x for x in wanted if not times[x]]
+    return f"order has {twice[0]} twice" if twice else f"order lacks {lacking[0]}" if lacking else ""
 
 
 EXERCISE = Exercise(
-    name="two_consumers",
     lecture="10",
     title="who multiplies next?",
-    level=3,
-    minutes=30,
-    asked=ASKED,
-    stub=STUB,
     examine=examine,
     parts=("the order", "the result"),
-    answers=("course_lib.model.pipeline.simulate",),
+    forbidden=("course_lib.model.pipeline.simulate",),
     hints=(
         "Draw four blocks with qk = pv = 1 and softmax = 1, then with softmax = 3. What could the tensor cores do while both consumers are "
         "at their softmax, and which two orders of QK of block j + 1 and PV of block j are there?",
@@ -80,3 +51,77 @@ EXERCISE = Exercise(
         "next. Which case needs which? You can also try both with in_order and return the better one.",
     ),
 )
+
+# --- for teachers ---
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def two_consumers(
+    blocks: int, buffers: int, load: int, qk: int, softmax: int, pv: int
+) -> list[tuple[int, str, int]]:
+    """The order in which the tensor cores serve (consumer, "QK" or "PV", block)."""
+    order = []
+    for step in range(blocks + 1):
+        for consumer in (1, 2):
+            ahead = [(consumer, "QK", step)] if step < blocks else []
+            behind = [(consumer, "PV", step - 1)] if step > 0 else []
+            order += ahead + behind if buffers > 2 else behind + ahead
+    return order
+'''
+WHY = """
+With PV first, one consumer takes exponentials while the other multiplies: ping-pong, enough as long as a softmax is no longer than two
+matmuls of the other. With QK of the next block first, a consumer is ahead of itself, and its softmax may also run beside its own PV; that
+is FlashAttention-3's overlap inside a warpgroup. It holds two blocks at a time, so with two buffers nobody can fetch a third, and what the
+order gains is lost in waiting for loads. With a buffer more it wins. So the buffers decide here, not the durations.
+"""
+
+
+def cases(draw):
+    yield Case("all durations 1", (12, 2, 1, 1, 1, 1))
+    yield Case("loads of 2", (12, 2, 2, 1, 1, 1))
+    yield Case("two buffers, a softmax of 2", (12, 2, 2, 1, 2, 1))
+    yield Case("two buffers, loads of 3", (12, 2, 3, 1, 2, 1))
+    yield Case("two buffers, a longer QK", (12, 2, 1, 2, 3, 1))
+    yield Case("three buffers, a softmax of 3", (12, 3, 2, 1, 3, 1))
+    yield Case("three buffers, a softmax of 4", (12, 3, 2, 1, 4, 1))
+    yield Case("four buffers, 20 blocks, a softmax of 7", (20, 4, 3, 2, 7, 2))
+    found = 0
+    while found < 6:  # each has one of the two orders with a margin
+        sizes = draw.randint(10, 20), draw.randint(2, 4), *(draw.randint(1, 6) for _ in range(4))
+        if pipeline.idle_fraction(pipeline.in_order(_in_turn(*sizes[:2]), *sizes)) < 0.2:
+            found += 1
+            yield Case("any durations", sizes)
+
+
+def _in_turn(blocks, buffers):
+    """Each consumer's matmuls in its own order, PV a step behind QK, and with two buffers before it."""
+    steps = [(j + (kind == "PV"), c, (kind == "QK") == (buffers == 2), kind, j)
+             for j in range(blocks) for c in (1, 2) for kind in ("QK", "PV")]  # fmt: skip
+    return [(c, kind, j) for _, c, _, kind, j in sorted(steps)]
+
+
+def expected(blocks, buffers, load, qk, softmax, pv):
+    """Nothing is wrong with the order, and the tensor cores are not idle for too long."""
+    return "", ""
+
+
+TURNS = "ahead + behind if buffers > 2 else behind + ahead"
+SORTED = "return sorted(order, key=lambda x: ({}))"
+WRONG = {
+    "if PV always comes before the next QK: a long softmax is then longer than what hides it": (TURNS, "behind + ahead"),
+    "if the next QK always comes before PV: two blocks are in use at a time, and two buffers cannot bring a third":
+        (TURNS, "ahead + behind"),
+    "if a consumer finishes a block before the other begins: nobody multiplies during its softmax":
+        ("return order", SORTED.format('x[2], x[0], x[1] == "PV"')),
+    "if both consumers are at the same point: they take their exponentials at the same time":
+        ("return order", SORTED.format('x[2], x[1] == "PV", x[0]')),
+    "if a consumer's third QK, or each, comes before its first PV: there are registers for the scores of two blocks":
+        ("return order", SORTED.format('x[1] == "PV", x[2], x[0]')),
+    "if one consumer goes through all blocks before the other begins: buffers wait for both":
+        ("return order", SORTED.format('x[0], x[2], x[1] == "PV"')),
+    "if PV stands before the QK that it needs": ("return order", SORTED.format("x[2], x[0], x[1]")),
+    "if the last PV are missing": ("return order", "return order[:-2]"),
+    "if consumers are counted from 0: they are 1 and 2": ("(1, 2)", "(0, 1)"),
+    "if the two orders change places: it is QK first that needs a third buffer": ("buffers > 2", "buffers == 2"),
+}  # fmt: skip

@@ -1,31 +1,12 @@
 """Lecture 13: who owns a token in zigzag order, and where."""
 
-from course_lib.exercises.base import Exercise
-
-ASKED = r"""
-A token has been dealt out in zigzag order, and you want it back: its label, say. With 4 ranks and 16 tokens the sequence is cut into
-8 pieces of 2; rank 1 has pieces 1 and 6, so tokens 2, 3, 12, 13, in this order. Token 12 is therefore with rank 1, in place 2.
-
-Return the rank that owns `token`, and the place at which it keeps it, counted from 0, as two ints. `length` is a multiple of
-2 · `ranks`; tokens and ranks are counted from 0. Do it by arithmetic: lengths go to billions.
-"""
-
-STUB = '''
-def zigzag_owner(token: int, ranks: int, length: int) -> tuple[int, int]:
-    """(rank, place) of a token in zigzag order."""
-    ...
-'''
+from course_lib.exercises.exercise import Exercise
 
 EXERCISE = Exercise(
-    name="zigzag_owner",
     lecture="13",
     title="where is my token?",
-    level=2,
-    minutes=8,
-    asked=ASKED,
-    stub=STUB,
     parts=("rank", "place"),
-    answers=(
+    forbidden=(
         "course_lib.model.parallel.owners",
         "course_lib.model.parallel.positions",
         "course_lib.model.parallel._pieces",
@@ -37,3 +18,66 @@ EXERCISE = Exercise(
         "behind the first; and the late pieces go down the ranks.",
     ),
 )
+
+# --- for teachers ---
+
+from course_lib.exercises.exercise import Case
+
+SOLUTION = '''
+def zigzag_owner(token: int, ranks: int, length: int) -> tuple[int, int]:
+    """(rank, place) of a token in zigzag order."""
+    size = length // (2 * ranks)
+    piece, place = divmod(token, size)
+    return (piece, place) if piece < ranks else (2 * ranks - 1 - piece, size + place)
+'''
+WHY = """
+The pieces go down the ranks and up again, hence the name. Within a rank tokens stay in their order, so the late piece simply follows
+the early one. Whatever belongs to a token, its position for RoPE, its label, its mask, has to be dealt out by the same rule.
+"""
+
+
+def cases(draw):
+    yield Case("an early token", (2, 4, 16))
+    yield Case("a late token", (12, 4, 16))
+    yield Case("the last token is with rank 0", (15, 4, 16))
+    yield Case("the first token", (0, 4, 16))
+    yield Case("the second token of the last early piece", (7, 4, 16))
+    yield Case("the middle: piece P belongs to the last rank", (8, 4, 16))
+    yield Case("the second token of a late piece", (13, 4, 16))
+    yield Case("pieces of three", (20, 4, 24))
+    yield Case("three ranks", (10, 3, 12))
+    yield Case("one rank has all", (5, 1, 8))
+    yield Case("11 ranks: 15 / 22 is no float", (15, 11, 22))
+    yield Case("a billion tokens", (987_654_321, 512, 1024 * 1_000_000))
+    yield Case("the last token of a piece of a million", (999_999_999, 512, 1024 * 1_000_000))
+    for _ in range(16):
+        ranks, size = draw.randint(1, 40), draw.randint(1, 50)
+        yield Case("any token of any rank", (draw.randrange(2 * ranks * size), ranks, 2 * ranks * size))
+
+
+def expected(token, ranks, length):
+    """Rank after rank: is the token in one of its two ranges?"""
+    size = length // (2 * ranks)
+    for rank in range(ranks):
+        early, late = range(rank * size, (rank + 1) * size), range(length - (rank + 1) * size, length - rank * size)
+        for before, piece in ((0, early), (size, late)):
+            if token in piece:
+                return rank, before + piece.index(token)
+    raise ValueError(f"token is {token}; the sequence has {length}")
+
+
+EARLY, RANK, PLACE = "(piece, place)", "2 * ranks - 1 - piece", "size + place"
+WRONG = {
+    "if each rank has one piece: that is contiguous order": ("(2 * ranks)", "ranks"),
+    "if the piece is computed with floats: a quotient may come out just below its whole number; // is exact":
+        ("piece, place = divmod(token, size)", "piece = int(token / length * 2 * ranks)\n    place = token - piece * size"),
+    "if tokens are dealt out one by one: that is striped order":
+        (f"{EARLY} if piece < ranks else ({RANK}, {PLACE})", "(token % ranks, token // ranks)"),
+    "if the late pieces go to ranks 0 to P − 1 again: they go back, P − 1 to 0": (RANK, "piece - ranks"),
+    "if the late piece is 2P − r: pieces are counted from 0, so it is 2P − 1 − r": (RANK, "2 * ranks - piece"),
+    "if place and rank change places": (EARLY, "(place, piece)", f"{RANK}, {PLACE}", f"{PLACE}, {RANK}"),
+    "if place and rank change places for an early piece": (EARLY, "(place, piece)"),
+    "if the place is that within the piece: a late piece follows the early one": (PLACE, "place"),
+    "if a late piece is kept backwards: only the ranks go back, tokens keep their order": (PLACE, "2 * size - 1 - place"),
+    "if the place is that in the sequence: it is that in the rank's share": (EARLY, "(piece, token)", PLACE, "token"),
+}  # fmt: skip
