@@ -69,16 +69,9 @@ JUPYTERLAB = echo "JupyterLab opens at $(1)/00_start_here.ipynb; stop it with Ct
 	--LabApp.default_url=/lab/tree/$(1)/00_start_here.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
 
 .PHONY: lab
-lab: work  ## open JupyterLab at the first lecture, in your own copy: work/
-	@$(call JUPYTERLAB,work)
-
-.PHONY: work
-work: $(READY)  ## make or renew your own copy of the lectures (lab does); FRESH=05 puts a new 05 beside one that you changed
-	@$(PYTHON) -m course_lib.publish.working_copy work $(if $(FRESH),--fresh "$(FRESH)")
-
-.PHONY: edit
-edit: $(READY)  ## open JupyterLab at the originals, with outputs and answers: for authors
-	@$(call JUPYTERLAB,notebooks)
+lab: $(READY)  ## open JupyterLab at the first lecture, in your own copy, work/; FRESH=05 puts a new 05 beside one that you changed
+	@$(if $(DIR),,$(PYTHON) -m course_lib.publish.working_copy work $(if $(FRESH),--fresh "$(FRESH)"))
+	@$(call JUPYTERLAB,$(or $(DIR),work))
 
 .PHONY: present
 present: $(READY)  ## a lecture as live slides in JupyterLab, with your notes: make present L=05
@@ -99,16 +92,12 @@ test-all: $(READY)  ## run those, too, that are left to a weekly run: every lect
 test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)
 	@COURSE_REQUIRE_GPU=1 OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto --maxprocesses 14 --dist loadgroup -q -m kernel -o faulthandler_timeout=240 tests
 
-.PHONY: test-grid
-test-grid: $(READY)  ## the kernels over the full grid of shapes, blocks and inputs (no GPU: over an hour)
-	@COURSE_FULL_GRID=1 $(TEST) tests/test_kernels_attention.py
-
 .PHONY: student
-student: $(READY)  ## copy the course without outputs, slides, answers, solutions and tests, for handing out: make student DIR=folder
+student: $(READY)  ## copy the course without outputs, slides, answers and tests, for handing out: make student DIR=folder
 	@$(PYTHON) -m course_lib.exercises student "$(or $(DIR),student)"
 
 .PHONY: grade
-grade: $(READY)  ## check the exercises in a folder of students' notebooks, each student's in a sandbox: make grade DIR=folder
+grade: $(READY)  ## check the exercises in a folder of students' notebooks, in a sandbox: make grade DIR=folder
 	@test -n "$(DIR)" || { echo "which folder? make grade DIR=folder"; exit 1; }
 	@$(PYTHON) -m course_lib.exercises grade "$(DIR)" $(if $(SANDBOX),--sandbox "$(SANDBOX)")
 
@@ -117,34 +106,12 @@ record: $(READY)  ## re-run all recorded measurements on this GPU
 	@$(PYTHON) -m course_lib.recordings
 
 .PHONY: bench
-bench: $(READY)  ## attention() beside cuDNN, FlashAttention-2 and -4 and FlexAttention on a GPU: tables, record, docs/speed.md
+bench: $(READY)  ## attention() beside cuDNN, FlashAttention-2 and -4 and FlexAttention on a GPU: record, docs/speed.md
 	@$(PYTHON) -m course_lib.recordings.bench
-
-.PHONY: peers
-peers: $(READY)  ## install FlashAttention-4, which bench leaves out where it is missing
-	@$(LOCKED) -r deploy/requirements-peers.lock
-
-.PHONY: bench-host
-bench-host: $(READY)  ## what a call of attention() costs the host, beside torch's own, on a GPU: table and record
-	@$(PYTHON) -m course_lib.recordings.bench_host
-
-.PHONY: capstone
-capstone: $(READY)  ## train a GPT on Shakespeare with attention() (SDPA without a GPU), and let it talk; stopped, it goes on: make capstone ARGS="--steps 500"
-	@$(PYTHON) -m course_lib.gpt $(ARGS)
-
-.PHONY: bench-pictures
-bench-pictures: $(READY)  ## how long a reader waits for each control's slowest setting, in JupyterLab in Chromium: table; L=05 one lecture, RECORD=1 record
-	@test -d tests || { echo "a student's copy has no tests; make lab opens the lectures"; exit 1; }
-	@$(PYTHON) tests/bench_pictures.py $(L) $(if $(RECORD),--record)
 
 .PHONY: notebooks
 notebooks: $(READY)  ## execute the lectures and refresh their outputs; FRESH=1 re-measures timings
 	@$(PYTHON) -m course_lib.publish.notebooks $(if $(FRESH),--fresh)
-
-.PHONY: picture
-picture: $(READY)  ## redraw the map of the course and the moving tiles of the README
-	@$(PYTHON) -m course_lib.publish.course_map
-	@$(PYTHON) -m course_lib.publish.moving_picture
 
 HUB := $(dir $(READY)).hub-ready
 $(HUB): $(READY) deploy/package-lock.json
@@ -155,13 +122,14 @@ $(HUB): $(READY) deploy/package-lock.json
 	@touch $@
 
 .PHONY: hub
-hub: $(READY) $(HUB)  ## serve the lectures to a class with JupyterHub: make hub CLASS=class.txt; deploy/README.md tells how
+hub: $(READY) $(HUB)  ## serve the lectures to a class with JupyterHub: make hub CLASS=class.txt; see deploy/README.md
 	@test -f "$(CLASS)" || { echo "which class? make hub CLASS=class.txt, a file with the name of an account on each line"; exit 1; }
 	@COURSE_HUB_CLASS="$(abspath $(CLASS))" $(PYTHON) -m jupyterhub -f deploy/jupyterhub_config.py $(HUB_FLAGS)
 
 .PHONY: test-hub
-test-hub: $(READY) $(HUB)  ## thirty students on a real JupyterHub of this machine, about ten minutes; needs root, leaves nothing behind; RECORD=1 record
-	@COURSE_REQUIRE_HUB=1 COURSE_RECORD=$(RECORD) $(PYTHON) tests/private_accounts.py $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_hub.py
+test-hub: $(READY) $(HUB)  ## thirty students on a JupyterHub of this machine, ten minutes, as root; RECORD=1 records
+	@COURSE_REQUIRE_HUB=1 COURSE_RECORD=$(RECORD) $(PYTHON) tests/site/private_accounts.py \
+		$(PYTHON) -m pytest -q -s -p no:cacheprovider tests/site/test_hub.py
 
 WEB := course_lib/publish/web/node_modules/.package-lock.json
 $(WEB): course_lib/publish/web/package-lock.json | $(READY)
@@ -169,26 +137,19 @@ $(WEB): course_lib/publish/web/package-lock.json | $(READY)
 	@command -v npm >/dev/null || $(LOCKED) -r deploy/requirements-node.lock
 	@$(PYTHON) -m course_lib.publish.web
 
-.PHONY: web
-web: $(WEB)  ## fetch fonts, MathJax and reveal.js for the book and the slides (both do this by themselves)
-
 .PHONY: book
-book: slides  ## write the course as a book, with the slides, to site/: search, dark mode, clickable pictures; no kernel, no network
+book: $(READY) $(WEB)  ## write the course as a book and slides, to site/: search, clickable pictures; no kernel, no network
 	@test -d docs/book || { echo "a student's copy has no book: its lectures have no outputs"; exit 1; }
+	@$(PYTHON) -m course_lib.publish.decks
 	@$(PYTHON) -m course_lib.publish.book
 
-.PHONY: slides
-slides: $(READY) $(WEB)  ## write the lectures as reveal.js slides to site/slides/: they need no kernel and no network
-	@test -d notebooks/slides || { echo "a student's copy has no slides; make lab opens the lectures"; exit 1; }
-	@$(PYTHON) -m course_lib.publish.decks
-
-
 .PHONY: lint
-lint: $(READY)  ## ruff on code and notebooks, mypy
+lint: $(READY)  ## ruff on code and notebooks, mypy, the floors of imports, hadolint on Dockerfiles
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
 	@$(PYTHON) -c "import importlinter.cli as c; raise SystemExit(c.lint_imports(no_cache=True, no_logo=True))"
+	@! test -x $(dir $(PYTHON))hadolint || $(dir $(PYTHON))hadolint Dockerfile deploy/kubernetes.Dockerfile
 
 .PHONY: lock
 lock:  ## resolve pyproject.toml into the locks, keeping what is pinned; UPGRADE=1 takes the newest that it allows
@@ -196,14 +157,6 @@ lock:  ## resolve pyproject.toml into the locks, keeping what is pinned; UPGRADE
 	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@UPGRADE=$(UPGRADE) .venv-lock/bin/python .ci/lock.py
 	@rm -rf .venv-lock
-
-.PHONY: test-latest
-test-latest:  ## run all tests with the newest versions that pyproject.toml allows
-	@rm -rf .venv-latest && python3 -m venv .venv-latest
-	@echo "installing the newest allowed packages"
-	@.venv-latest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -e '.[dev]'
-	@touch .venv-latest/.course-ready
-	@$(MAKE) --no-print-directory test-all PYTHON=.venv-latest/bin/python READY=.venv-latest/.course-ready
 
 .PHONY: clean
 clean:  ## remove environments, caches and build files

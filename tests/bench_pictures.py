@@ -1,14 +1,12 @@
-"""How long a reader waits for a picture: every control of every interactive figure moved in JupyterLab, by keys, in a real Chromium.
+"""How long a reader waits for a picture: every control of every interactive figure moved in JupyterLab, by keys, in Chromium.
 
-`make bench-pictures`, of one lecture `make bench-pictures L=05`. A control goes through all of its settings and stays at the slowest,
-then the next one does, so that what multiplies is met together. The clock runs from the key to the frame that shows the new picture.
-Where others compute on the machine, too, it runs for them as well: what seems too slow is tried again.
+`python tests/bench_pictures.py`, of one lecture `python tests/bench_pictures.py 05`. A control goes through all of its settings and
+stays at the slowest, then the next one does, so that what multiplies is met together. The clock runs from the key to the frame that
+shows the new picture. Where others compute on the machine, too, it runs for them as well: what seems too slow is tried again.
 """
 
 import argparse
 import json
-import os
-import secrets
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from browsing import CHROMIUM, FLAGS, OPEN, SHOWN, free_port, open_lecture, run_all_cells, served
+from browsing import CHROMIUM, FLAGS, OPEN, jupyterlab, open_lecture, run_all_cells
 from playwright.sync_api import Locator, Page, sync_playwright
 
 from course_lib.instruments.measure import progress
-from course_lib.publish import notebooks, present
+from course_lib.publish import notebooks
 from course_lib.recordings import records
 from course_lib.show.tables import Table
 
@@ -136,28 +134,16 @@ def measured(numbers: list[str]) -> list[dict[str, Any]]:
             target = folder / ".settings" / f"{plugin}.jupyterlab-settings"
             target.parent.mkdir(parents=True)
             target.write_text(json.dumps(values), encoding="utf-8")
-        port, token, first = free_port(), secrets.token_hex(16), next(iter(sections))
-        flags = ["--no-browser", f"--port={port}", f"--IdentityProvider.token={token}", "--expose-app-in-browser"]
-        environment = os.environ | {
-            "JUPYTERLAB_SETTINGS_DIR": str(folder / ".settings"),
-            "JUPYTERLAB_WORKSPACES_DIR": str(folder / ".workspaces"),
-        }
-        address = f"http://127.0.0.1:{port}"
-        command = present.command(folder, first, *flags)
-        with served(command, f"{address}/api/kernelspecs?token={token}", folder / "log", env=environment):
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-            page = browser.new_page(viewport={"width": 1280, "height": 900})
-            page.set_default_timeout(60_000)
-            page.goto(f"{address}/doc/tree/{first}?token={token}")
-            page.wait_for_function(SHOWN, arg=first)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        with jupyterlab(browser, folder, f"doc/tree/{next(iter(sections))}", {}) as page:
             todo = progress(list(sections.items()), "lectures")
             rows = [row for name, found in todo for row in timed(page, folder / name, found)]
-            browser.close()
+        browser.close()
     return rows
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make bench-pictures", description="How long a reader waits for a picture.")
+    parser = argparse.ArgumentParser(description="How long a reader waits for a picture.")
     parser.add_argument("lectures", nargs="*", help="their numbers; all if there is none")
     parser.add_argument("--record", action="store_true", help="write the record of this machine")
     options = parser.parse_args()
@@ -165,7 +151,7 @@ def main() -> int:
     columns = ["lecture", "picture", "control", "setting", "ms"]
     print(Table(columns, [[row[column] for column in columns] for row in rows]))
     if options.record:
-        print(f"written: {records.record('picture_latencies', rows, 'make bench-pictures RECORD=1')}")
+        print(f"written: {records.record('picture_latencies', rows, 'python tests/bench_pictures.py --record')}")
     late = [row for row in rows if row["ms"] > MOST]
     for row in late:
         print(

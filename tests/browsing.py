@@ -1,4 +1,4 @@
-"""A real Chromium, and JupyterLab over a copy of the lectures: the fixtures of the browser tests."""
+"""A real Chromium, and JupyterLab in it: the fixtures of the browser tests."""
 
 import contextlib
 import os
@@ -6,17 +6,15 @@ import secrets
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
-from course_lib.publish import notebooks, slides, working_copy
+from course_lib.publish import present, slides
 from course_lib.widgets.clickable import Clickable, styles
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -80,43 +78,22 @@ def served(
         server.wait(timeout=60)
 
 
-def opening(path: Path) -> nbformat.NotebookNode:
-    """A lecture up to its first clickable picture, or, where it has none, up to its first interactive figure."""
-    lecture = nbformat.read(path, as_version=4)
-    shown = [str([o.get("data", {}).get("text/plain") for o in cell.get("outputs", [])]) for cell in lecture.cells]
-    ends = [
-        i for kind in ("[clickable picture]", "[interactive figure") for i, text in enumerate(shown) if kind in text
-    ]
-    lecture.cells = lecture.cells[: ends[0] + 1]
-    return lecture
-
-
-@pytest.fixture(scope="module")
-def lab(browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator:
-    """JupyterLab, loaded once, over the openings of the lectures, and over a student's copy. The rest nbval runs."""
-    root = tmp_path_factory.mktemp("lab")
-    (root / "notebooks").mkdir()
-    for path in notebooks.lectures():
-        nbformat.write(opening(path), root / "notebooks" / path.name)
-    working_copy.bring(root / "work")
+@contextlib.contextmanager
+def jupyterlab(
+    browser, folder: Path, shown: str, settings: dict[str, str], wide: int = 1280, tall: int = 900
+) -> Iterator:
+    """A page of ``browser`` with JupyterLab over ``folder``; ``shown`` is lab/tree/ or doc/tree/ and the path of a notebook."""
     port, token = free_port(), secrets.token_hex(16)
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root"]
-    command += [
-        "--expose-app-in-browser",
-        f"--IdentityProvider.token={token}",
-        f"--ServerApp.root_dir={root}",
-        f"--LabApp.app_settings_dir={notebooks.NOTEBOOKS.parent / '.jupyter'}",
-    ]
-    settings = os.environ | {
-        "JUPYTERLAB_SETTINGS_DIR": str(root / "settings"),
-        "JUPYTERLAB_WORKSPACES_DIR": str(root / "workspaces"),
-    }
-    address = f"http://127.0.0.1:{port}"
-    with served(command, f"{address}/api/kernelspecs?token={token}", root / "log", env=settings):
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
+    address, path = f"http://127.0.0.1:{port}", shown.split("tree/")[1]
+    flags = ["--no-browser", f"--port={port}", f"--IdentityProvider.token={token}", "--expose-app-in-browser"]
+    environment = os.environ | {"JUPYTERLAB_WORKSPACES_DIR": str(folder / ".workspaces")}
+    environment |= {"JUPYTERLAB_SETTINGS_DIR": str(folder / ".settings")} | settings
+    command = present.command(folder, path, *flags)
+    with served(command, f"{address}/api/kernelspecs?token={token}", folder / "log", env=environment):
+        page = browser.new_page(viewport={"width": wide, "height": tall})
         page.set_default_timeout(60_000)
-        page.goto(f"{address}/lab/tree/notebooks/{notebooks.lectures()[0].name}?token={token}")
-        page.wait_for_function(SHOWN, arg=f"notebooks/{notebooks.lectures()[0].name}")
+        page.goto(f"{address}/{shown}?token={token}")
+        page.wait_for_function(SHOWN, arg=path)
         yield page
         page.close()
 

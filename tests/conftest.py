@@ -7,6 +7,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ settings.register_profile("course", deadline=None)  # a busy machine is slow, no
 settings.load_profile("course")
 
 if importlib.util.find_spec("nbformat"):  # a GPU server with torch and triton alone runs the kernels' tests
-    from browsing import browser, close_browser, lab, open_file, show  # noqa: F401 - the fixtures of the browser tests
+    from browsing import browser, close_browser, open_file, show  # noqa: F401 - the fixtures of the browser tests
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +39,19 @@ def own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress"))
 
 
+@pytest.fixture(scope="session")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The students' copy; three exercises have their material, as that of all takes a minute, and is tested by itself."""
+    from course_lib.exercises import handout
+    from course_lib.exercises.material import as_data
+
+    folder = tmp_path_factory.mktemp("students") / "copy"
+    given = ("crossover", "phase_of", "tile_traffic")
+    with mock.patch.object(handout, "as_data", lambda e: as_data(e) if e.name in given else "[]"):
+        handout.write(folder)
+    return folder
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     yield
@@ -50,7 +64,7 @@ def explorers_of(cell: pytest.Item) -> Iterator[pytest.Item]:
     import nbformat
 
     for n, (name, every_extreme) in enumerate([("explorers", False), ("explorers at every extreme", True)], 1):
-        source = f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n"
+        source = f"import sys; sys.path.append({str(Path(__file__).parent / 'pages')!r})\n"
         source += f"import explorer_extremes; explorer_extremes.check(every_extreme={every_extreme})"
         code = nbformat.v4.new_code_cell(source)
         options = defaultdict(bool, check=False)
@@ -77,6 +91,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
         elif item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.xdist_group("browser"))
+        elif "copy" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("copy"))
     mode = runtime.mode()
     if os.environ.get("COURSE_REQUIRE_GPU") == "1" and mode != "GPU":
         raise pytest.UsageError(f"COURSE_REQUIRE_GPU is set, but this machine is in the mode: {mode}")
@@ -88,12 +104,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="Triton is not installed (it has wheels for Linux only)"))
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Raise UsageError if pytest-xdist does not keep groups together: each worker would then start all servers and browsers."""
+def pytest_collection_finish() -> None:
     gc.enable()
-    if getattr(session.config.option, "loadgroup", False):
-        for item in session.items:
-            if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
-                raise pytest.UsageError(
-                    "pytest-xdist does not group the tests of this pytest; install those of the lock"
-                )

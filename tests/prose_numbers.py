@@ -1,63 +1,33 @@
-"""Numbers with units in the prose of the lectures, and what explains each. Reads files only: it runs no lecture.
+"""Prints the numbers with units in the lectures' prose that no longer follow: python tests/prose_numbers.py [05 …]
 
-A number is explained, rounded as the prose prints it, by
-
-    arithmetic   the line works it out: 1,024 · 64 / 2 = 32,768 bytes
-    output       a text output of the page; one of a single digit in the same section
-    list         a line of tests/number_sources.txt, which test_prose_numbers.py reads
-
-A figure's words and a claim's sentence were typed: no evidence.
+A number follows, rounded as the prose prints it, from arithmetic on its line (1,024 · 64 / 2 = 32,768 bytes), from a text output of
+the page, or from a line of tests/number_sources.txt, which is evaluated where it says ``expr``.
 """
 
+import importlib
+import json
+import math
+import pkgutil
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+import sys
+from types import SimpleNamespace
+
+from course_lib import data, figures, model
+from course_lib.files import ROOT
 
 NUM = r"(?<![\w.^_{/−-])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[-−+]?\d+)?(?![\w^]*\d)"
 UNIT = (
     r"[KMGT]i?B(?:/s)?\b|B(?:/s)?\b|bytes?\b|[TGMP]?FLOPs?/[sB]\b|million\b|billion\b|operations?\b|(?:ns|µs|ms|s|seconds?)\b|"
     r"%|×(?!\s*\d)|times\b|-?fold\b|[MG]Hz\b|cycles?\b|registers?\b|nats?\b"
 )
-JOIN = r"(?:\s*(?:,|;|and|to|or|against|of|÷|→)\s*)+"
-HIT = re.compile(rf"(?P<nums>{NUM}(?:{JOIN}{NUM})*)\s*(?P<unit>{UNIT})")
-SHOWN = re.compile(rf"(?<![\w.])(\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)\s?({UNIT})?")
-RATIO = {"%", "×", "times", "fold", "-fold"}
-COUNTED = {"B", "byte", "bytes", "operations", "cycles", "registers"}  # whole numbers, not rounded
-SECONDS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "second": 1.0, "seconds": 1.0}
+HIT = re.compile(rf"(?P<nums>{NUM}(?:(?:\s*(?:,|;|and|to|or|against|of|÷|→)\s*)+{NUM})*)\s*(?P<unit>{UNIT})")
+SHOWN = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 PREFIX = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
-LATEX = {
-    "{,}": ",", r"\times": "×", r"\cdot": "·", r"\approx": "≈", r"\%": "%", r"\,": " ", "\u202f": " ", "\u00a0": " ",
-}  # fmt: skip
+SIZES = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "million": 1e6, "billion": 1e9}
+LATEX = {"{,}": ",", r"\times": "×", r"\cdot": "·", r"\approx": "≈", r"\%": "%", r"\,": " ", "\u202f": " ", "\xa0": " "}
 SIGNS = {",": "", "²": "**2", "×": "*", "·": "*", "÷": "/", "−": "-", "^": "**", "{": "(", "}": ")"}
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A number with a unit at ``start`` of a cell's text; ``line`` is the line around it, ``at`` its place there."""
-
-    cell: int
-    number: str
-    unit: str
-    start: int
-    line: str
-    at: int
-
-    @property
-    def value(self) -> float:
-        return float(self.number.replace(",", "").replace("−", "-"))
-
-    @property
-    def digits(self) -> int:
-        """Significant digits: 2,097,152 has 7, 0.002 has 1, and so has 40."""
-        mantissa = self.number.replace(",", "").split("e")[0]
-        return max(1, len(mantissa.replace(".", "").lstrip("0") if "." in mantissa else mantissa.strip("0")))
-
-    def is_given_by(self, found: float) -> bool:
-        """To half of the last digit; a trailing 0 of a whole number counts as none, but 5 % is the most."""
-        mantissa, _, power = self.number.replace(",", "").partition("e")
-        zeros = 0 if "." in mantissa else len(mantissa) - len(mantissa.rstrip("0"))
-        half = 10.0 ** (int(power.replace("−", "-") or 0) + zeros - len(mantissa.partition(".")[2])) / 2
-        return abs(found - self.value) <= 1.0001 * (min(half, 0.05 * self.value) if zeros else half)
+SHORT = {"loops": "loop_orders", "passes": "softmax_pictures", "matmuls": "matmul_pictures", "eight": "low_precision"}
+SHORT |= {"climb": "climb_records", "gpt_steps": "capstone_steps", "count": "parallel"}
 
 
 def clean(text: str) -> str:
@@ -66,94 +36,83 @@ def clean(text: str) -> str:
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     for old, new in LATEX.items():
         text = text.replace(old, new)
-    return re.sub(r"(?<!\\)\$", "", text).replace("\\$", "$")
+    return text.replace("$", "")
 
 
-def hits_in(text: str, cell: int = 0) -> Iterator[Hit]:
-    for match in HIT.finditer(text):
-        begin, end = text.rfind("\n", 0, match.start()) + 1, (text + "\n").find("\n", match.end())
-        for number in re.finditer(NUM, match["nums"]):
-            start = match.start() + number.start()
-            if text[:start].endswith("= ") and number.end() < len(match["nums"]):
-                continue  # N = 1,024, 21 GB
-            yield Hit(cell, number[0], match["unit"], start, text[begin:end], start - begin)
+def sizes(unit: str) -> list[float]:
+    """What a number may be divided by before it is printed with this unit."""
+    prefix = PREFIX.get(unit[0], 1.0) if re.match(r"[KMGTP]i?(B|FLOP|Hz)", unit) else SIZES.get(unit, 1.0)
+    return [1.0, 0.01] if unit == "%" else [1.0, prefix, 1024.0 ** round(math.log(prefix, 1000)), 1e-6 * prefix]
 
 
-def kind(unit: str) -> tuple[str, float]:
-    """What a unit measures, and its size in the base unit: ('byte', 1e6) for MB."""
-    if unit in SECONDS:
-        return "time", SECONDS[unit]
-    if unit in RATIO:
-        return "ratio", 1.0
-    if match := re.fullmatch(r"([KMGTP]?)(i?)(B|bytes?|FLOPs?|Hz)(/[sB])?", unit):
-        size = 1024.0 ** (1 + "KMGT".find(match[1])) if match[2] else PREFIX.get(match[1], 1.0)
-        return match[3].lower().rstrip("s")[0] + (match[4] or ""), size
-    return unit.rstrip("s"), {"million": 1e6, "billion": 1e9}.get(unit, 1.0)
+def gives(found: float, hit: tuple[str, str]) -> bool:
+    """To half of the last digit; a trailing 0 of a whole number counts as none, but 5 % is the most."""
+    number, unit = hit
+    mantissa, _, power = number.replace(",", "").replace("−", "-").partition("e")
+    zeros = 0 if "." in mantissa else len(mantissa) - len(mantissa.rstrip("0"))
+    half = 10.0 ** (int(power or 0) + zeros - len(mantissa.partition(".")[2])) / 2
+    value = float(f"{mantissa}e{power or 0}")
+    most = 1.0001 * (min(half, 0.05 * value) if zeros else half)
+    return any(abs(found / size - value) <= most for size in sizes(unit))
 
 
-def shown(hit: Hit, found: float, unit: str) -> bool:
-    """Does ``found``, with ``unit`` or ('') with none, show the number? 0.83 shows 83 %, 2097152 shows 2 MB."""
-    what, size = kind(hit.unit)
-    if unit:
-        other, theirs = kind(unit)
-        return what == other and (hit.unit == "%") == (unit == "%") and hit.is_given_by(found * theirs / size)
-    if hit.unit in COUNTED:
-        return found == hit.value
-    if hit.is_given_by(found) or (hit.unit == "%" and hit.is_given_by(100 * found)):
-        return True
-    if size == 1 or (hit.digits < 2 and found < 1e5):
-        return False
-    binary = 1024.0 ** (1 + "KMGT".find(hit.unit[0])) if what == "b" else size
-    return hit.is_given_by(found / size) or hit.is_given_by(found / binary)
-
-
-def arithmetic(hit: Hit) -> bool:
-    """Does an expression that ends in '=', '≈', ':' or '→', at most two of these before the number, come out as it?"""
-    for part in re.split(r"[=≈:→]", hit.line[: hit.at])[-3:-1]:
+def arithmetic(before: str) -> list[float]:
+    """Results of the expressions that end in '=', '≈', ':' or '→', at most two of these before the number."""
+    results = []
+    for part in re.split(r"[=≈:→]", before)[-3:-1]:
         part = re.sub(rf"(?<=\d)\s*(?:{UNIT}|numbers\b|nodes\b)", "", part)
         for old, new in SIGNS.items():
             part = part.replace(old, new)
-        tail = re.search(r"[\d.()\s+*/-]*$", part)[0]
+        tail = next(iter(re.findall(r"[\d.()\s+*/-]*$", part)))
         for start in re.finditer(r"(?<![\d.])[\d(]", tail):
             terms = tail[start.start() :].strip()
             if re.search(r"\d\D*[-+*/]\D*\d", terms) and not re.search(r"\*\*[( ]*\d{3}|\*\*.*\*\*", terms):
                 try:
-                    result = float(eval(terms, {"__builtins__": {}}))  # digits, brackets and + - * / by the tests above
+                    results.append(float(eval(terms, {"__builtins__": {}})))  # digits, brackets and + - * / alone
                 except (SyntaxError, TypeError, ZeroDivisionError, OverflowError):
                     continue
-                if hit.is_given_by(result) or hit.is_given_by(result / kind(hit.unit)[1]):
-                    return True
-    return False
+    return results
 
 
-def output_text(output: dict) -> str:
-    """What an output prints; "" for a listing, and for the words of a picture or a claim, which were typed."""
-    printed = output.get("data", {})
-    text = "".join(output.get("text", "") or printed.get("text/plain", ""))
-    if "text/markdown" in printed or re.match(r"\[(?:interactive )?figure|\[clickable", text):
-        return ""
-    return re.sub(r"^C\d+ \(\w+\): “.*?”$", "", text, flags=re.M)
+def rows(name: str, device: str = "nvidia-h200", **where) -> list[SimpleNamespace]:
+    found = data.measured(device, name).rows
+    return [SimpleNamespace(**row) for row in found if all(row[key] == x for key, x in where.items())]
 
 
-class Page:
-    """A lecture: the words of its markdown cells without exercises, and the numbers that it prints, by section."""
-
-    def __init__(self, name: str, cells: list[dict]):
-        self.name, self.cells = name, cells
-        self.texts: dict[int, str] = {}
-        self.sections: list[int] = []  # of each cell
-        self.printed: list[tuple[int, float, str]] = []  # section, number, unit or ""
-        for i, cell in enumerate(cells):
-            source, is_prose = "".join(cell["source"]), cell["cell_type"] == "markdown"
-            self.sections.append((self.sections or [0])[-1] + (is_prose and bool(re.search("^## ", source, re.M))))
-            if "exercise" in cell["metadata"].get("tags", []):
-                continue
-            if is_prose:
-                self.texts[i] = clean(source)
-            for number, unit in SHOWN.findall("\n".join(map(output_text, cell.get("outputs", [])))):
-                self.printed.append((self.sections[i], float(number.replace(",", "")), unit))
-        self.hits = [hit for i, text in self.texts.items() for hit in hits_in(text, i)]
-
-    def explains(self, hit: Hit) -> bool:
-        near = [(found, unit) for s, found, unit in self.printed if hit.digits > 1 or s == self.sections[hit.cell]]
-        return arithmetic(hit) or any(shown(hit, found, unit) for found, unit in near)
+rooms = [(room.__name__, found.name) for room in (model, figures) for found in pkgutil.iter_modules(room.__path__)]
+scope = {name: importlib.import_module(f"{room}.{name}") for room, name in rooms}
+scope |= {short: scope[name] for short, name in SHORT.items()} | {"math": math, "data": data, "rows": rows}
+scope["tiles"], scope["seconds"] = (
+    figures.climb.tiles,
+    lambda *name, **where: min(r.seconds for r in rows(*name, **where)),
+)
+listed = [
+    line.split(" | ", 2) for line in (ROOT / "tests/number_sources.txt").read_text().splitlines() if " | " in line
+]
+for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+    if sys.argv[1:] and path.name[:2] not in sys.argv[1:]:
+        continue
+    cells = [c for c in json.loads(path.read_text())["cells"] if "exercise" not in c["metadata"].get("tags", [])]
+    text = "\n\f".join(clean("".join(cell["source"])) for cell in cells if cell["cell_type"] == "markdown")
+    outputs = [o for cell in cells for o in cell.get("outputs", []) if "text/markdown" not in o.get("data", {})]
+    words = "\n".join("".join(o.get("text", "") or o.get("data", {}).get("text/plain", "")) for o in outputs)
+    typed = re.compile(r"\[(interactive )?figure.*|\[clickable.*|^C\d+ \(\w+\): “.*?”$", re.M)
+    shown = [float(x.replace(",", "")) for x in SHOWN.findall(typed.sub("", words))]
+    hits = {}  # place -> number, unit
+    for match in HIT.finditer(text):
+        for number in re.finditer(NUM, match["nums"]):
+            if not text[: match.start() + number.start()].endswith("= ") or number.end() == len(match["nums"]):
+                hits[match.start() + number.start()] = number[0], match["unit"]
+    for _, quote, source in (line for line in listed if line[0] == path.name[:2]):
+        spans = [m.span() for m in re.finditer(r"\s+".join(map(re.escape, clean(quote).split())), text)]
+        covered = [hits.pop(place) for place in sorted(hits) if any(a <= place < b for a, b in spans)]
+        values = eval(source.removeprefix("expr "), dict(scope)) if source.startswith("expr ") else None
+        values = values if isinstance(values, list) or values is None else [values]
+        if not covered or (values and [gives(*pair) for pair in zip(values, covered)] != [True] * len(covered)):
+            print(f"{path.name[:2]} number_sources.txt, “{quote}”: the page has {covered}, the source gives {values}")
+    for place, hit in hits.items():
+        before = text[text.rfind("\n", 0, place) + 1 : place]
+        if not any(gives(x, hit) for x in arithmetic(before) + shown):
+            print(
+                f"{path.name[:2]} “… {' '.join(text[max(0, place - 45) : place + 35].split())} …”: nothing gives {hit}"
+            )

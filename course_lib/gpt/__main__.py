@@ -1,4 +1,4 @@
-"""``make capstone``: train a GPT on Shakespeare with an attention of your choice, on this GPU or CPU, and let it talk.
+"""Train a GPT on Shakespeare with an attention of your choice, on this GPU or CPU, and let it talk.
 
 python -m course_lib.gpt                                  # attention() on a GPU, SDPA without one; goes on from capstone.pt
 python -m course_lib.gpt --attention my_file:my_attention # a function of yours: (q, k, v) [B, H, N, D] -> o, causal

@@ -90,7 +90,7 @@ def lecture(path: Path) -> nbformat.NotebookNode:
     return notebook
 
 
-GUIDES = "installing", "speed", "citing", "teaching"
+GUIDES = "installing", "own_model", "speed", "citing", "teaching"
 
 
 def front(path: Path) -> dict[str, Any]:

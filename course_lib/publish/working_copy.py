@@ -18,7 +18,7 @@ from course_lib.files import copy_atomically, write_atomically
 from course_lib.publish import notebooks
 
 HANDED_OUT = ".handed_out.json"  # in the student's folder: lecture -> digest of the page as it was handed out
-IN_THE_ORIGINAL = "The answers are in the original of this page: `make edit` opens it."
+IN_THE_ORIGINAL = "The answers are in the original of this page: `make lab DIR=notebooks` opens it."
 WITH_THE_INSTRUCTOR = "Your instructor has the answers."
 _ANSWERS = re.compile(r"<details>\s*<summary>Answers?</summary>.*?</details>", re.DOTALL)
 # What the kernel says of itself: JupyterLab writes it into a page that has anything else, and so changes a page by opening it.

@@ -1,4 +1,4 @@
-"""``make bench-host``: what a call of attention() costs the host, beside torch's own attention, as a table and as a record."""
+"""What a call of attention() costs the host, beside torch's own attention: python -m course_lib.recordings.bench_host"""
 
 import sys
 
@@ -9,11 +9,11 @@ from course_lib.recordings.host import attention_host, table
 
 def main() -> int:
     if runtime.mode() != "GPU":
-        print("make bench-host needs a CUDA GPU: without one nothing is launched", file=sys.stderr)
+        print("bench_host needs a CUDA GPU: without one nothing is launched", file=sys.stderr)
         return 1
     rows = attention_host()
     print(table(rows))
-    records.record("attention_host", rows, command="make bench-host")
+    records.record("attention_host", rows, command="python -m course_lib.recordings attention_host")
     return 0
 
 

@@ -84,7 +84,7 @@ def flash_attention_4() -> tuple[Callable[..., Any] | None, str]:
     try:
         from flash_attn.cute import flash_attn_func
     except Exception as error:  # not there, or not made for the versions of what it builds on
-        return None, f"FA4 is left out: {error}; `make peers` installs flash-attn-4"
+        return None, f"FA4 is left out: {error}; docs/speed.md says how to install flash-attn-4"
     return flash_attn_func, ""
 
 

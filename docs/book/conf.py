@@ -1,5 +1,6 @@
 """How Sphinx builds the book; course_lib/publish/book.py prepares what it reads."""
 
+import os
 import re
 from collections.abc import Iterator
 
@@ -23,7 +24,11 @@ PygmentsBridge.html_formatter = _Lines
 
 project = "FlashAttention, from [3, 2, 5, 1] to Hopper"
 author = project_copyright = "The FlashAttention course authors"
-extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.autodoc"]
+if (
+    os.environ.get("COURSE_BOOK_SOURCES") != "0"
+):  # a page for each module takes a third of the time: tests leave them out
+    extensions.append("sphinx.ext.viewcode")
 templates_path = ["templates"]
 
 nb_execution_mode = "off"

@@ -164,4 +164,4 @@ def test_a_model_has_to_know_more_than_pairs_of_letters(tmp_path, monkeypatch) -
     assert "smaller --lr" in repr(deliver(5, path, ANSWER))
     path.write_bytes(path.read_bytes()[:-10])
     assert "CheckpointError" in repr(deliver(5, path, ANSWER))
-    assert "run `make capstone` first" in repr(deliver(5, tmp_path / "none.pt", ANSWER))
+    assert "run `python -m course_lib.gpt` first" in repr(deliver(5, tmp_path / "none.pt", ANSWER))

@@ -61,7 +61,7 @@ def copy_assets(folder: Path) -> None:
     """Put fonts, MathJax and reveal.js into a folder. Raises FileNotFoundError if they were not fetched."""
     if not MODULES.is_dir():
         raise FileNotFoundError(
-            "the web packages are missing: run python -m course_lib.publish.web (make book and make slides do)"
+            "the web packages are missing: run python -m course_lib.publish.web (make book does)"
         )
     folder.mkdir(parents=True, exist_ok=True)
     rules = []

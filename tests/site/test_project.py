@@ -1,4 +1,4 @@
-"""What holds the project together: one list of versions, a lock inside it, nothing private."""
+"""What holds the project together: one list of versions, locks inside it, nothing private, links that lead somewhere."""
 
 import itertools
 import lzma
@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from importlinter.cli import lint_imports
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from course_lib.files import ROOT
 from course_lib.publish import notebooks
 
-ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCKS = {path.name: path.read_text() for path in [ROOT / "requirements.lock", *(ROOT / "deploy").glob("*.lock")]}
 PINS = dict(re.findall(r"^([\w.-]+)==(\S+)", "\n".join(LOCKS.values()), re.MULTILINE))
@@ -41,6 +40,9 @@ def test_the_locks_pin_each_dependency_within_its_range_with_hashes() -> None:
     for name, text in LOCKS.items():
         for package in re.split(r"\n(?=\w)", text.strip()):
             assert "--hash=sha256:" in package, f"{name}: {package}"
+    for path in ROOT.glob("**/package-lock.json"):
+        if "node_modules" not in path.parts:
+            assert path.read_text().count('"integrity": "sha512-') == path.read_text().count('"version":'), path
 
 
 def test_what_others_wrote_is_named_by_its_content() -> None:
@@ -57,44 +59,33 @@ def test_what_others_wrote_is_named_by_its_content() -> None:
     assert re.search(r"^FROM python:\S+@sha256:[0-9a-f]{64}$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
 
 
-def test_environment_yml_holds_python_and_pip_only() -> None:
-    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
-    assert environment["name"] in (ROOT / "Makefile").read_text()
-    python, pip = environment["dependencies"]
-    assert pip == "pip"
-    assert Requirement("python" + PROJECT["requires-python"]).specifier.contains(python.removeprefix("python=") + ".0")
-
-
 def test_no_file_holds_a_machine_path_or_a_large_binary() -> None:
     private = re.compile(
         "|".join([re.escape(str(ROOT)), re.escape(str(Path.home())) + "/", r"/home/\w+/", r"/tmp/ipykernel_\d"])
     )
     for path in tracked():
         assert path.stat().st_size < 1_000_000, path
-        if path.suffix not in {".png", ".gif"} and path.parent.name != "tests":
+        if path.suffix not in {".png", ".gif"} and "tests" not in path.relative_to(ROOT).parts:
             content = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
             found = private.search(content.decode("utf-8"))
             assert not found, f"{path.name} holds {found.group(0) if found else ''}"
 
 
-def test_the_readme_names_each_lecture_and_the_map_shows_it() -> None:
-    readme, picture = (ROOT / "README.md").read_text(), (ROOT / "notebooks" / "course_map.svg").read_text()
+def test_the_readme_names_each_lecture_and_links_and_commands_in_documents_lead_somewhere() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for path in notebooks.lectures():
         about = notebooks.about(path)
         row = (
             f"| [{about['number']}](notebooks/{path.name}) | {about['title']} | {about['minutes']} · {about['study']} |"
         )
         assert row in readme, f"README.md, The lectures: add the row {row} … |, with the lecture's question"
-        assert f">{about['title']}<" in picture, f"{about['title']}: run `make picture`"
-    shown = re.findall(r">(\d+) min<", picture)
-    assert shown == [str(notebooks.about(path)["study"]) for path in notebooks.lectures()], "run `make picture`"
-
-
-def test_imports_run_downwards_only(monkeypatch) -> None:
-    monkeypatch.chdir(ROOT)
-    assert lint_imports(no_cache=True, no_logo=True) == 0, (
-        "an import runs upwards, or a new room has no floor in pyproject.toml"
-    )
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "deploy" / "README.md"):
+        text = path.read_text(encoding="utf-8")
+        links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text)
+        assert [link for link in links if not (path.parent / link).exists()] == [], path
+        told = set(re.findall(r"`make ([a-z-]+)", text) + re.findall(r"^make ([a-z-]+)", text, re.MULTILINE))
+        assert told <= targets, path
 
 
 def test_a_wheel_brings_the_tables_and_the_plays(tmp_path) -> None:

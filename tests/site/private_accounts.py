@@ -1,4 +1,4 @@
-"""Runs a command where accounts can be made that the machine never sees: python tests/private_accounts.py COMMAND …
+"""Runs a command where accounts can be made that the machine never sees: python tests/site/private_accounts.py COMMAND …
 
 In a mount namespace of its own /etc, /home and /var/mail are copies in memory. Python and the course are made reachable
 for all accounts, wherever they lie. Needs root; nothing is left when the command ends.
@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 INSIDE = "COURSE_PRIVATE_ACCOUNTS"
 
 

@@ -161,7 +161,7 @@ def classroom(folder: Path, course: Path, names: list[str]) -> Iterator[Classroo
         yield room
 
 
-PAGE = Path(__file__).resolve().parents[1] / "deploy" / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "deploy" / "README.md"
 BLOCK = re.compile(r"(?<=<!-- class -->\n).*?(?=<!-- /class -->)", re.S)
 
 
