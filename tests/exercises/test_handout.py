@@ -88,7 +88,7 @@ def test_the_copy_checks_the_same(copy, tmp_path) -> None:
     assert "no solutions; ask your instructor" in solution
 
 
-@pytest.mark.parametrize("target", ["test", "book", "slides", "present L=05", "bench-pictures"])
+@pytest.mark.parametrize("target", ["test", "book", "present L=05"])
 def test_what_needs_a_part_that_is_left_out_says_so(copy, target) -> None:
     installed = ["-o", ".venv/.course-ready", "-o", "course_lib/publish/web/node_modules/.package-lock.json"]
     command = ["make", "--no-print-directory", "CONDA_DEFAULT_ENV=", *installed, *target.split()]

@@ -3,9 +3,7 @@
 import threading
 
 import pytest
-from matplotlib.figure import Figure
 
-from course_lib import plots
 from course_lib.widgets import choice, explore, slider
 
 
@@ -68,9 +66,3 @@ def test_the_saved_output_is_the_picture_and_a_text() -> None:
     assert data["text/plain"] == "[interactive figure: n, name] a line"
     assert {"image/png", "application/vnd.jupyter.widget-view+json"} <= set(data)
     assert metadata["image/png"]["width"] == pytest.approx(8.5 * 90, abs=2)
-
-
-def test_an_error_that_overflows_is_a_gap() -> None:
-    ax = Figure().subplots()
-    plots.lines(ax, [1, 2, 4], {"naive": [1.0, float("inf"), 2.0]}, "x", "error", "model")
-    assert ax.get_ylim()[1] < 10

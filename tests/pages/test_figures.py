@@ -1,7 +1,6 @@
 """What figures compute, against closed forms and counts by hand. What their pages print, nbval compares."""
 
 import pytest
-import torch
 from matplotlib.figure import Figure
 
 from course_lib import figures
@@ -12,10 +11,7 @@ from course_lib.figures import (
     many_gpus,
     matmul_pictures,
     tile_pictures,
-    wrong_kernel,
 )
-from course_lib.model import reference
-from course_lib.show.style import bytes_text, seconds_text
 
 
 @pytest.mark.parametrize(
@@ -43,14 +39,6 @@ def test_a_late_spike_brings_one_correction_more_than_the_row_has(spike, block, 
 @pytest.mark.parametrize(("scale", "accepted"), [(1.0, "64"), (0.01, "64, 128"), (0.001, "64, 128, 256, 512, 1,024")])
 def test_a_test_with_small_values_accepts_lite(scale, accepted) -> None:
     assert figures.usual_test(Figure().subplots(), scale, 1e-2) == f"the test accepts Lite at N = {accepted}"
-
-
-def test_lite_is_attention_in_one_block_and_the_weights_of_its_blocks_add_up_to_their_number() -> None:
-    (head,) = wrong_kernel.random_heads([48])
-    q, k, v = head
-    torch.testing.assert_close(wrong_kernel.block_averages(q, k, v, 48), reference.attention(q, k, v))
-    ones = torch.ones_like(v)
-    torch.testing.assert_close(wrong_kernel.block_averages(q, k, ones, 16), 3 * ones.double())
 
 
 def test_the_state_after_all_scores_depends_on_no_order_and_no_block() -> None:
@@ -92,10 +80,3 @@ def test_swizzling_loses_no_piece_and_spreads_every_read_over_all_banks() -> Non
     for piece in range(8):
         assert tile_pictures.cycles(tile_pictures.below_each_other, piece) == 8
         assert tile_pictures.cycles(tile_pictures.swizzled, piece) == 1
-
-
-def test_numbers_as_text_have_three_digits_in_the_unit_that_is_read_most_easily() -> None:
-    sizes = {999: "999 B", 4_194_304: "4.19 MB", 999_499: "999 KB", 999_500: "1 MB", 2.5e18: "2,500 PB"}
-    assert {n: bytes_text(n) for n in sizes} == sizes
-    times = {4.2e-4: "420 µs", 0.9994: "999 ms", 0.9999: "1 s", 60: "60 s", 5000: "5,000 s"}
-    assert {s: seconds_text(s) for s in times} == times

@@ -88,8 +88,8 @@ def test_the_readme_names_each_lecture_and_links_and_commands_in_documents_lead_
         assert told <= targets, path
 
 
+@pytest.mark.weekly  # exercises/test_handout.py builds one each time
 def test_a_wheel_brings_the_tables_and_the_plays(tmp_path) -> None:
-    pytest.importorskip("setuptools")
     source, wheels, home = (tmp_path / name for name in ("source", "wheels", "home"))
     bytecode = shutil.ignore_patterns("__pycache__", "node_modules")
     for name in ("course_lib", "data"):
