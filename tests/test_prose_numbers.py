@@ -103,7 +103,7 @@ def seconds(name: str, device: str = "nvidia-h200", **where) -> float:
     return min(row.seconds for row in rows(name, device, **where))
 
 
-def idle(consumers: int = 2, buffers: int = 3, softmax: float = 1, mode: str = "none") -> float:
+def idle(consumers: int = 2, buffers: int = 3, softmax: float = 1, mode: str = "specialised") -> float:
     """Percent of the time in which the tensor cores of lecture 10's pictures do nothing."""
     return 100 * pipeline.idle_fraction(pipeline.simulate(6, consumers, buffers, 2, 1, softmax, 1, mode))
 
