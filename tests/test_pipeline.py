@@ -31,7 +31,7 @@ def test_before_there_was_a_producer() -> None:
     idle = [pipeline.idle_fraction(pipeline.simulate(6, c, 3, 2, 1, 1, 1, "many warps")) for c in (1, 2, 3)]
     assert idle[0] > idle[1] > idle[2]
     for load in (1.0, 9.0):
-        staged, produced = (pipeline.simulate(6, 2, 2, load, 1, 2, 1, mode) for mode in ("multistage", "none"))
+        staged, produced = (pipeline.simulate(6, 2, 2, load, 1, 2, 1, mode) for mode in ("multistage", "specialised"))
         assert staged == produced
         meet = [s for s in staged if s.kind == "QK"]  # before each block
         assert all(a.start == b.start for a, b in zip(meet[::2], meet[1::2], strict=True))
@@ -110,7 +110,7 @@ def test_the_unit_of_time_does_not_matter(mode, unit) -> None:
 
 
 def test_taking_turns_keeps_the_tensor_cores_busier() -> None:
-    plain, turns = (pipeline.simulate(12, 2, 2, 1, 1, 2, 1, mode) for mode in ("none", "ping-pong"))
+    plain, turns = (pipeline.simulate(12, 2, 2, 1, 1, 2, 1, mode) for mode in ("specialised", "ping-pong"))
     # In step, both wait for both softmaxes: of 2 + 2 + 2 units a block the tensor cores work 4. The first load takes 1.
     assert pipeline.idle_fraction(plain) == pytest.approx(1 - 12 * 4 / (1 + 12 * 6))
     assert pipeline.idle_fraction(turns) < 0.15
@@ -125,6 +125,7 @@ def test_the_still_picture_halves_a_lane_only_where_two_pieces_run_at_once(mode)
     boxes = [box for bars in ax.containers for box in bars]
     work = [box for box in boxes if box.get_y() < 2.5]
     assert {round(box.get_height(), 6) for box in work} == ({0.4, 0.8} if mode == "two-stage overlap" else {0.8})
+    assert sum(box.get_y() < 0 for box in boxes) == sum(span.kind == "load" for span in spans)
     assert len(boxes) - len(work) == sum(span.kind in pipeline.TENSOR for span in spans)
 
 

@@ -1,10 +1,11 @@
 """A small event simulation of an attention kernel on one SM: who loads, who multiplies, who waits.
 
-One producer loads blocks of K and V into a ring of ``buffers``. Consumer warpgroups take each block in turn:
-Q Kᵀ and P V on the SM's tensor cores, softmax on its CUDA cores. Durations are in any one unit. What it leaves out:
-limits on the CUDA cores, on memory bandwidth between SMs, what issuing a copy takes, and everything inside a matmul.
-K and V of a block share a buffer. Source: FlashAttention-3 (arXiv 2407.08608), sections 3.1 and 3.2, after whose
-figures 1 and 2 the last two modes are named (its kernel uses them together); the first two are how it was done before.
+Blocks of K and V come into a ring of ``buffers`` or, with many warps, to each warpgroup by itself. Consumer
+warpgroups take each block in turn: Q Kᵀ and P V on the SM's tensor cores, softmax on its CUDA cores. Durations are in
+any one unit. What it leaves out: limits on the CUDA cores, on memory bandwidth between SMs, what issuing a copy takes,
+and everything inside a matmul. K and V of a block share a buffer. Source: FlashAttention-3 (arXiv 2407.08608), sections
+3.1 and 3.2, after whose figures 1 and 2 the last two modes are named (its kernel uses them together); the first two are
+how it was done before.
 """
 
 import heapq
@@ -15,14 +16,14 @@ from typing import NamedTuple
 
 from course_lib import checks
 
-MODES = ("many warps", "multistage", "none", "ping-pong", "two-stage overlap")
+MODES = ("many warps", "multistage", "specialised", "ping-pong", "two-stage overlap")
 TENSOR = ("QK", "PV")  # the work that is done on the tensor cores
 MOST_WORK = 1_000  # pieces of work in a timeline
 MOST_WORKERS = 2**20
 
 
 class Span(NamedTuple):
-    """One piece of work: warpgroup 0 stands for copies on their way, warpgroups 1 … compute; kind is 'load', 'QK', 'softmax' or 'PV'."""
+    """One piece of work: warpgroups 1 … compute, 0 stands for copies to the ring; kind is 'load', 'QK', 'softmax' or 'PV'."""
 
     warpgroup: int
     kind: str
@@ -50,17 +51,17 @@ def simulate(
     qk: float = 2.0,
     softmax: float = 2.0,
     pv: float = 2.0,
-    mode: str = "none",
+    mode: str = "specialised",
 ) -> list[Span]:
     """The timeline of ``blocks`` blocks of keys, as spans in order of their start.
 
-    'none': warpgroups share the tensor cores, each waits for its own matmul, softmax, matmul. 'many warps': no producer and
-    no ring; each is a program of its own, which fetches a block for itself, waits, and computes. 'multistage': no producer;
-    the warpgroups issue the copies for the ring and wait for each other before each block, where 'none' has them in step
-    anyway: the same timeline. 'ping-pong': the tensor cores serve one warpgroup at a time; a turn is P V of a block and
-    Q Kᵀ of the next. 'two-stage overlap': within a warpgroup the next Q Kᵀ goes before the last P V, and its softmax runs
-    beside that P V. These two have two blocks in use, so buffers is at least 2 there. Raises ValueError for an unknown
-    mode, a number below its least, or more than MOST_WORK pieces of work.
+    'specialised': a producer loads; warpgroups share the tensor cores, each waits for its own matmul, softmax, matmul. 'many
+    warps': no producer and no ring; each is a program of its own, which fetches a block for itself, waits, and computes.
+    'multistage': no producer; the warpgroups issue the copies for the ring and wait for each other before each block, where
+    'specialised' has them in step anyway: the same timeline. 'ping-pong': the tensor cores serve one warpgroup at a time; a
+    turn is P V of a block and Q Kᵀ of the next. 'two-stage overlap': within a warpgroup the next Q Kᵀ goes before the last
+    P V, and its softmax runs beside that P V. These two have two blocks in use, so buffers is at least 2 there. Raises
+    ValueError for an unknown mode, a number below its least, or more than MOST_WORK pieces of work.
     """
     for name, count in (("blocks", blocks), ("consumers", consumers), ("buffers", buffers)):
         checks.positive_int(name, count)

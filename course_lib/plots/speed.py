@@ -65,7 +65,8 @@ def lines(
 def timeline(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
     """A simulated pipeline: a row for copies on their way, for each consumer and for the tensor cores, a bar for each piece of work.
 
-    Two pieces of one consumer that run at once have half a row each; on the tensor cores each consumer has its part.
+    Two pieces of one consumer that run at once have half a row each; on the tensor cores each consumer has its part. A copy that a
+    consumer waits for is drawn in both rows.
     """
     for i, span in enumerate(checks.several("spans", spans, most=MOST_WORK)):
         checks.instance(f"spans[{i}]", span, Span, "one of pipeline.simulate()")
@@ -76,6 +77,8 @@ def timeline(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
         others = (s for s in spans if s is not span and s.warpgroup == span.warpgroup)
         beside = any(s.start < span.end - 1e-9 and span.start < s.end - 1e-9 for s in others)
         boxes = [(span.warpgroup - 0.4 + 0.4 * (beside and span.kind == "softmax"), 0.4 if beside else 0.8)]
+        if span.kind == "load" and span.warpgroup:
+            boxes.append((-0.4, 0.8))
         if span.kind in TENSOR:
             boxes.append((consumers + 0.6 + 0.8 * (span.warpgroup - 1) / consumers, 0.8 / consumers))
         for top, height in boxes:

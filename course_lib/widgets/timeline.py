@@ -18,7 +18,7 @@ class PipelineTimeline(Clickable):
 
     def __init__(self, **start: Any):
         defaults: dict[str, Any] = {
-            "blocks": 6, "consumers": 2, "buffers": 2, "load": 2.0, "qk": 2.0, "softmax": 2.0, "pv": 2.0, "mode": "none",
+            "blocks": 6, "consumers": 2, "buffers": 2, "load": 2.0, "qk": 2.0, "softmax": 2.0, "pv": 2.0, "mode": "specialised",
         }  # fmt: skip
         if unknown := set(start) - set(defaults):
             raise TypeError(f"no argument named {sorted(unknown)[0]!r}; choose from {', '.join(defaults)}")

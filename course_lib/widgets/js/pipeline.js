@@ -157,6 +157,7 @@ function render({ model, el }) {
     for (const span of spans) {
       const beside = spans.some((s) => s !== span && s.warpgroup === span.warpgroup && s.start < span.end - 1e-9 && span.start < s.end - 1e-9);
       bar(span.warpgroup, span, beside && span.kind === "softmax" ? 0.5 : 0, beside ? 0.5 : 1);
+      if (span.kind === "load" && span.warpgroup) bar(0, span, 0, 1); // a program's own copy, which it waits for
       if (span.kind === "QK" || span.kind === "PV") bar(rows - 1, span, (span.warpgroup - 1) / values.consumers, 1 / values.consumers);
     }
     const axis = rows * height + 6;
