@@ -46,7 +46,7 @@ def test_a_figure_says_that_it_computes_while_a_slow_successor_is_drawn(outcome)
     explorer = explore(slow, n=slider(0, 5, 0), alt="nothing")
 
     def hear(change) -> None:
-        if "computing" in change.new:
+        if 'class="course-computing"' in change.new:
             patient.set()
 
     explorer.caption.observe(hear, "value")
