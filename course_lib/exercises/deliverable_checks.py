@@ -120,7 +120,9 @@ def judged(runs: Mapping[str, Sequence[Sequence[float]]]) -> list[str]:
 def talked(path: Path) -> list[str]:
     """A checkpoint: better than pairs of letters on a play that it has not read, and the same text with a cache as without."""
     if not Path(path).is_file():
-        raise Refused(f"there is no file {path}: run `python -m course_lib.gpt` first, and pass where it wrote its checkpoint")
+        raise Refused(
+            f"there is no file {path}: run `python -m course_lib.gpt` first, and pass where it wrote its checkpoint"
+        )
     state = gpt.load_checkpoint(Path(path))
     names = ("vocab_size", "block_size", "n_layer", "n_head", "n_embd", "positions", "tied")
     settings = state["settings"]
