@@ -1,6 +1,6 @@
 """Lecture 14: the context at which attention takes as many operations as the matmuls with weights."""
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="14",
@@ -14,8 +14,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = """
 def crossing(width, mlp, causal):

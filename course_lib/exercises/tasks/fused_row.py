@@ -1,10 +1,11 @@
 """Lecture 15: attention of one query in pure Python that reads every key and value once."""
 
+import math
 from collections.abc import Sequence
 
 import torch
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 
 
 class Row(Sequence):
@@ -75,10 +76,6 @@ EXERCISE = Exercise(
 
 # --- for teachers ---
 
-import math
-
-from course_lib.exercises.exercise import Case
-
 SOLUTION = '''
 def fused_row(q: list[float], k: list[list[float]], v: list[list[float]]) -> list[float]:
     """softmax(q Kᵀ / √d) V for one query q [d], keys k [N][d] and values v [N][e], as a list of e floats."""
@@ -106,22 +103,13 @@ def cases(draw):
 
     by_hand = [[2.0, 0, 0, 0], [4.0, 0, 0, 0], [0.0] * 4]
     yield Case("three keys by hand", ([1.0, 0.0, 0.0, 0.0], by_hand, [[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]))
-    yield Case("one key: its value comes back", ([3.0, -1.0], [[0.5, 2.0]], [[7.0, 8.0, 9.0]]))
     q, k, v = torch.randn(9), torch.randn(6, 9), torch.randn(6, 4)
-    by_score = k[(k @ q).argsort(descending=True)]
-    yield case("the largest score first", q, by_score, v)
-    yield case("scores that rise", q, by_score.flip(0), v)
+    yield case("the largest score first", q, k[(k @ q).argsort(descending=True)], v)
     yield Case("scores 0, 0 and −3", ([3.0], [[0.0], [0.0], [-1.0]], [[1.0], [3.0], [5.0]]))
-    yield case("values wider than keys", torch.randn(3), torch.randn(5, 3), torch.randn(5, 7))
-    yield Case("scores from −2000 to 1000", ([1.0], [[-2000.0], [1000.0]], [[1.0, 0.0], [0.0, 1.0]]))
     far = -q / (q @ q) * torch.arange(6000.0, 6006.0)[:, None]
     yield case("all scores far below 0", q, far, v)
-    yield case("scores in the thousands", q, -far, v)
     yield Case("scores of −1e300 and below", ([1.0], [[-2e300], [-1e300], [-3e300]], [[1.0], [2.0], [3.0]]))
     yield case("a late spike", q, torch.cat([k, 3000 * q[None] / (q @ q)]), torch.randn(7, 4))
-    early = [250.0] * 4, [0.0] * 4, [0.25] * 4
-    yield Case("an early spike", ([2.0] * 4, [*early], [[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]]))
-    yield case("37 keys, scores times ten", torch.randn(8) * 10, torch.randn(37, 8), torch.randn(37, 8))
     keys, d = draw.randint(1, 20), draw.randint(1, 9)
     yield case("any sizes", torch.randn(d), torch.randn(keys, d), torch.randn(keys, draw.randint(1, 9)))
 
@@ -138,8 +126,6 @@ WRONG = {
     "if the maximum is updated before the factor is computed: that is then e^0 = 1": ("new = max", "m = new = max"),
     "if the maximum starts at 0 instead of −∞: all scores far below 0 then vanish": (INF, "0.0"),
     "if the maximum starts at some number instead of −∞: where all scores are below it they vanish": (INF, "-1e9"),
-    "if the last score stands in place of the maximum: after a large one the others overflow": (MOST, "x"),
-    "if there is no scale: scores are divided by √d": (" / math.sqrt(len(q))", ""),
     "without subtracting the maximum: large scores overflow": (INF, "0.0", MOST, "0.0"),
     "with one pass for the maximum and another for the sums: it reads every key twice": (INF, f"max({SCORE} for key in k)"),
     "if all keys are read before the first value (copied, or all weights first): N rows or weights are then kept":

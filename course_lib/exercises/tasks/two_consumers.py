@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.model import pipeline
 
 MOST_IDLE = 0.25
@@ -54,8 +54,6 @@ EXERCISE = Exercise(
 
 # --- for teachers ---
 
-from course_lib.exercises.exercise import Case
-
 SOLUTION = '''
 def two_consumers(
     blocks: int, buffers: int, load: int, qk: int, softmax: int, pv: int
@@ -79,12 +77,9 @@ order gains is lost in waiting for loads. With a buffer more it wins. So the buf
 
 def cases(draw):
     yield Case("all durations 1", (12, 2, 1, 1, 1, 1))
-    yield Case("loads of 2", (12, 2, 2, 1, 1, 1))
     yield Case("two buffers, a softmax of 2", (12, 2, 2, 1, 2, 1))
-    yield Case("two buffers, loads of 3", (12, 2, 3, 1, 2, 1))
     yield Case("two buffers, a longer QK", (12, 2, 1, 2, 3, 1))
     yield Case("three buffers, a softmax of 3", (12, 3, 2, 1, 3, 1))
-    yield Case("three buffers, a softmax of 4", (12, 3, 2, 1, 4, 1))
     yield Case("four buffers, 20 blocks, a softmax of 7", (20, 4, 3, 2, 7, 2))
     found = 0
     while found < 6:  # each has one of the two orders with a margin
@@ -116,11 +111,6 @@ WRONG = {
         ("return order", SORTED.format('x[2], x[0], x[1] == "PV"')),
     "if both consumers are at the same point: they take their exponentials at the same time":
         ("return order", SORTED.format('x[2], x[1] == "PV", x[0]')),
-    "if a consumer's third QK, or each, comes before its first PV: there are registers for the scores of two blocks":
-        ("return order", SORTED.format('x[1] == "PV", x[2], x[0]')),
-    "if one consumer goes through all blocks before the other begins: buffers wait for both":
-        ("return order", SORTED.format('x[0], x[2], x[1] == "PV"')),
-    "if PV stands before the QK that it needs": ("return order", SORTED.format("x[2], x[0], x[1]")),
     "if the last PV are missing": ("return order", "return order[:-2]"),
     "if consumers are counted from 0: they are 1 and 2": ("(1, 2)", "(0, 1)"),
     "if the two orders change places: it is QK first that needs a third buffer": ("buffers > 2", "buffers == 2"),
