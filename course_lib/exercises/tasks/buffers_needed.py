@@ -52,16 +52,13 @@ def expected(round_trip_ns, gb_per_s, tile_bytes, rings):
 
 
 UP, SHARED = "-(-round_trip_ns * gb_per_s // (rings * tile_bytes))", "// (rings * tile_bytes)"
-FLOAT = "round_trip_ns * gb_per_s / (rings * tile_bytes)"
 WRONG = {
     "if you round down: with fewer buffers the bandwidth is not reached": (UP, f"round_trip_ns * gb_per_s {SHARED}"),
     "if you round down and add 1: an exact multiple needs no more": (UP, f"round_trip_ns * gb_per_s {SHARED} + 1"),
     "if you return the buffers of all rings together: the rings share them, as they share the bandwidth": (SHARED, "// tile_bytes"),
     "if a GB is 2^30 bytes: bandwidths count 10^9": ("* gb_per_s //", "* gb_per_s * 2**30 // 10**9 //"),
-    "if a ring's bandwidth is rounded down before it is used: round once, at the end":
-        ("gb_per_s // (rings * tile_bytes)", "(gb_per_s // rings) // tile_bytes"),
     "if a float is rounded on the way, 1e-9, say: a whole number of buffers then comes out a little above itself":
         (UP, "math.ceil(gb_per_s * 1e9 * (round_trip_ns * 1e-9) / rings / tile_bytes)"),
     "if / makes a float of whole numbers: from 2^53 on it has no room for their last digits; // keeps them all":
-        (UP, f"math.ceil({FLOAT})"),
+        (UP, "math.ceil(round_trip_ns * gb_per_s / (rings * tile_bytes))"),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 import torch
 
 from course_lib.exercises.exercise import Case, Exercise
+from course_lib.exercises.harness.ranks import attend
 
 CHARACTERS = 12
 
@@ -64,18 +65,16 @@ def expected(q, k, v):
     """Causal attention over all characters at once, each turned by its own position."""
     shapes = [list(k.shape)] * 2
     q, k = (torch.cat([turn(x[:, :, i : i + 1], i) for i in range(CHARACTERS)], dim=2) for x in (q, k))
-    later = torch.ones(CHARACTERS, CHARACTERS, dtype=torch.bool).triu(1)
-    scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(later, -torch.inf)
-    return scores.softmax(-1) @ v, shapes
+    return attend(q, k, v, causal=True)[0], shapes
 
 
-TURNED, SCORES = "turn(q, n), turn(k, n)", "q @ keys.mT"
+TURNED = "turn(q, n), turn(k, n)"
 WRONG = {
     "if each character counts as position 0: where it stands is how many are kept": (TURNED, "turn(q, 0), turn(k, 0)"),
     "if one query with is_causal=True sees key 0 alone: a newest character needs no mask": ("p @ values", "values[:, :, :1]"),
     "if keys are kept as they were before they were turned": (TURNED, "turn(q, n), k"),
     "if the query is not turned: only the distance of two turned vectors counts": (TURNED, "q, turn(k, n)"),
     "if the new character does not see itself: keep it first, then attend":
-        (SCORES, "(q @ keys.mT)[..., : max(n, 1)]", "p @ values", "p @ values[:, :, : max(n, 1)]"),
+        ("q @ keys.mT", "(q @ keys.mT)[..., : max(n, 1)]", "p @ values", "p @ values[:, :, : max(n, 1)]"),
     "if values are not kept: the next step needs those of all characters": ("values, keys, values", "values, keys, v"),
 }  # fmt: skip

@@ -30,9 +30,8 @@ def choose_splits(batch: int, heads: int, heads_k: int, keys: int, block: int, s
 '''
 WHY = """
 For one sequence with 8 heads of keys on 132 seats 33 splits are best (264 programs, two full waves), 16 are 0.97 as good,
-and 15, 0.91 as good, are taken: fewer splits leave fewer partial results to write and to merge. The heads of the queries do
-not appear. FlashAttention-3's rule is this one, with some cases apart; a rule that divides seats by programs has no eye for
-the seventeenth split, which makes the whole GPU wait for four programs.
+and 15, 0.91 as good, are taken: fewer splits leave fewer partial results to write and to merge. FlashAttention-3's rule is
+this one, with some cases apart.
 """
 
 

@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from course_lib.exercises.exercise import Case, Exercise
 
 REFUSED = ("exp", "expm1", "softmax", "softmin", "log_softmax", "logsumexp", "logaddexp", "sigmoid")
-POWERS = {"pow": 0, "__pow__": 0, "float_power": 0, "__rpow__": 1}  # which argument is the base
+POWERS = ("pow", "rpow", "float_power")
 
 
 def no_exp(*x):
@@ -31,10 +31,8 @@ class PowersOfTwoOnly(TorchFunctionMode):
     """Refuses torch's natural exponential and what is made of it."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", "")
-        if name.removeprefix("special_").rstrip("_") in REFUSED:
-            no_exp()
-        if name in POWERS and len(args) == 2 and is_e(args[POWERS[name]]):
+        name = getattr(func, "__name__", "").removeprefix("special_").strip("_")
+        if name in REFUSED or (name in POWERS and any(map(is_e, args))):
             no_exp()
         return func(*args, **(kwargs or {}))
 

@@ -1,6 +1,7 @@
 """Lecture 15: attention of one query in pure Python that reads every key and value once."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -44,19 +45,12 @@ def run(function, case):
 
 
 def wrong_order(reads):
-    numbers, begun = set(), dict[tuple[int, str], int]()  # begun: rows, in order
-    for row, name, column in reads:
-        if (row, name, column) in numbers:
-            last = max(at for at, of in begun if of == name)
-            return f"{name}[{row}] again, {'in its own turn' if last == row else f'after {name}[{last}]'}"
-        numbers.add((row, name, column))
-        begun.setdefault((row, name), len(begun))
-    after = [at - begun[row, "k"] for (row, name), at in begun.items() if name == "v" and (row, "k") in begun]
-    if min(after, default=1) < 1:
-        return "each number once, but a value before its key"
-    if max(after, default=1) > 1:
-        return f"each number once, but a value {max(after)} rows after its key"
-    return "" if list(begun) == sorted(begun) else "each number once, but the keys in another order"
+    begun = list(dict.fromkeys((row, name) for row, name, _ in reads))
+    if len(set(reads)) < len(reads):
+        (row, name, _), _ = Counter(reads).most_common(1)[0]
+        return f"{name}[{row}] more than once"
+    order = ", ".join(f"{name}[{row}]" for row, name in begun[:4])
+    return "" if begun == sorted(begun) else f"each number once, but rows in another order: {order} …"
 
 
 EXERCISE = Exercise(
@@ -90,8 +84,7 @@ def fused_row(q: list[float], k: list[list[float]], v: list[list[float]]) -> lis
     return [y / l for y in o]
 '''
 WHY = """
-What is kept does not grow with N: m, ℓ and e sums. Each key and value is read once, as in the Online kernel, which
-does the same for a block of queries and keys at a time. In Python it is a little slower than plain loops: it does e
+What is kept does not grow with N: m, ℓ and e sums. In Python it is a little slower than plain loops: it does e
 multiplications more for each key, and nothing waits for memory. Fewer bytes are worth something where bytes are what a
 run waits for.
 """
@@ -128,6 +121,4 @@ WRONG = {
     "if the maximum starts at some number instead of −∞: where all scores are below it they vanish": (INF, "-1e9"),
     "without subtracting the maximum: large scores overflow": (INF, "0.0", MOST, "0.0"),
     "with one pass for the maximum and another for the sums: it reads every key twice": (INF, f"max({SCORE} for key in k)"),
-    "if all keys are read before the first value (copied, or all weights first): N rows or weights are then kept":
-        ("    m, l", "    k = [list(key) for key in k]\n    m, l"),
 }  # fmt: skip

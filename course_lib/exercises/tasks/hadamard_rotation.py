@@ -1,5 +1,6 @@
 """Lecture 12: the rotation of rows in d log2 d additions."""
 
+import functools
 import math
 
 import torch
@@ -8,28 +9,24 @@ from torch.overrides import TorchFunctionMode
 from course_lib.exercises.exercise import Case, Exercise
 
 
-class TooMuchWorkError(Exception):
-    """A tensor holds more numbers than the stages need."""
-
-
 class NoMatrix(TorchFunctionMode):
-    """Refuses a new tensor of 16 times the size of x, as a matrix of d × d is where d is large."""
+    """Refuses a new tensor of 16 times as many numbers as x has, as a matrix of d × d is where d is large."""
 
-    def __init__(self, n, d):
+    def __init__(self, numbers):
         super().__init__()
-        self.n, self.d = n, d
+        self.most = 16 * numbers
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        if isinstance(result, torch.Tensor) and result.numel() > 16 * self.n * self.d:
-            raise TooMuchWorkError(
-                f"x has {self.n * self.d:,} numbers, and a tensor of more than 16 times as many was made; a matrix has {self.d**2:,}"
+        if isinstance(result, torch.Tensor) and result.numel() > self.most:
+            raise RuntimeError(
+                f"a tensor of {result.numel():,} numbers was made; with stages {self.most:,} are more than enough"
             )
         return result
 
 
 def run(function, case):
-    with NoMatrix(*case.args[0].shape):
+    with NoMatrix(case.args[0].numel()):
         return function(*case.args)
 
 
@@ -66,7 +63,7 @@ def hadamard_rotation(x: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
 '''
 WHY = """
 Each stage keeps a² + b², so it keeps the length of the row and every product of two rows. After log₂ d stages each result holds a part of
-every number: one outlier is shared out among d places and is √d times smaller. The division can wait until the end, as 1/√d. The signs come
+every number: one outlier is shared out among d places and is √d times smaller. The signs come
 first because without them a row of equal numbers would *become* an outlier.
 """
 
@@ -86,17 +83,10 @@ def _signs(d):
 
 
 def expected(x, sign):
-    """With matrices, in float64: number (i, j) is minus where i and j share an odd number of bits; the upper and the lower bits
-    have one each, of about √d × √d.
-    """
-    n, d = x.shape
-    low = 1 << d.bit_length() // 2
-    upper, lower = (
-        [[(-1.0) ** (i & j).bit_count() for j in range(size)] for i in range(size)] for size in (d // low, low)
-    )
-    grid = (x.double() * sign).reshape(n, d // low, low)
-    rotated = torch.tensor(upper, dtype=torch.float64) @ grid @ torch.tensor(lower, dtype=torch.float64)
-    return (rotated.reshape(n, d) / math.sqrt(d)).float()
+    """With the matrix, in float64."""
+    two = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
+    matrix = functools.reduce(torch.kron, [two] * (len(sign).bit_length() - 1), torch.ones(1, 1))
+    return ((x.double() * sign) @ matrix.double() / math.sqrt(len(sign))).float()
 
 
 ROOT, FIRST, STAGE = " / math.sqrt(2)", "x * sign, 1", "x = torch.stack([a + b, a - b]"

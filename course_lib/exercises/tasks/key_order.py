@@ -55,13 +55,12 @@ def cases(draw):
 def expected(vt):
     """Register by register: where thread t's r-th column of a group is read."""
     rows, keys = vt.shape
-    groups = -(-keys // 16)
-    found = torch.zeros(rows, groups * 16, dtype=vt.dtype)
-    for group in range(groups):
-        for t in range(4):
-            for r, column in enumerate((2 * t, 2 * t + 1, 8 + 2 * t, 9 + 2 * t)):
-                if 16 * group + column < keys:
-                    found[:, 16 * group + 4 * t + r] = vt[:, 16 * group + column]
+    columns = [column for t in range(4) for column in (2 * t, 2 * t + 1, 8 + 2 * t, 9 + 2 * t)]
+    found = torch.zeros(rows, -(-keys // 16) * 16, dtype=vt.dtype)
+    for place in range(found.shape[1]):
+        key = place // 16 * 16 + columns[place % 16]
+        if key < keys:
+            found[:, place] = vt[:, key]
     return {"numbers": found, "type": ""}
 
 

@@ -40,10 +40,9 @@ def merge_pieces(O_p: torch.Tensor, L_p: torch.Tensor, owner: torch.Tensor, n: i
     return O / torch.where(total == 0, 1.0, total)[:, None], shift + torch.log2(total)
 '''
 WHY = """
-A piece counts by its share of its row's weight, 2^(L_p − L), and it does not matter how many pieces a row has, or when they come. In base 2
-all is as before, if it is base 2 throughout: 2^4.780 is e^3.313. Three places lose a test that has a key everywhere: 0 · NaN, so that an
-unwritten average has to be left out and not multiplied away; −∞ − (−∞) in a row without a key; and the division by its sum of 0.
-x[owner] += y is the fourth: where an index comes twice, PyTorch keeps one of the two.
+A piece counts by its share of its row's weight, 2^(L_p − L), and it does not matter how many pieces a row has, or when they come. Three
+places lose a test that has a key everywhere: 0 · NaN, so that an unwritten average has to be left out and not multiplied away; −∞ − (−∞) in
+a row without a key; and the division by its sum of 0.
 """
 INF = math.inf
 
@@ -53,8 +52,7 @@ def cases(draw):
         O = torch.randn(len(L), d).masked_fill((torch.tensor(L) == -INF)[:, None], math.nan)
         return Case(words, (O, torch.tensor(L), torch.tensor(owner), n))
 
-    by_hand = [[12.689414], [30.179862]], [4.7800262, 7.2396600]
-    yield Case("3, 2 and 5, 1: two pieces of one row", (*map(torch.tensor, by_hand), torch.tensor([0, 0]), 1))
+    yield case("two pieces of one row", [4.7800262, 7.2396600], [0, 0], 1)
     yield case("two rows, their pieces in any order", [1.0, 4.0, 2.5, -1.0, 3.0], [1, 0, 1, 0, 1], 2)
     yield case("a piece without a key", [1.0, -INF, 2.0], [0, 0, 1], 2)
     garbage = torch.tensor([[1.5, -0.5], [INF, -INF], [0.5, 2.0], [7.0, 7.0]])

@@ -28,15 +28,13 @@ def page_lookup(
     return torch.where(token < lengths[sequence], rows, -1)
 '''
 WHY = """
-36 // 16 = 2 is the slot, table[2] = 9 the page, 36 % 16 = 4 the row: 9 · 16 + 4 = 148. It is what an operating system does with a virtual
-address. Only the length says where a sequence ends: its last page has rows behind the last token, and they may hold NaN, or what another
-sequence left there.
+It is what an operating system does with a virtual address. Only the length says where a sequence ends: its last page has rows behind the
+last token, and they may hold NaN, or what another sequence left there.
 """
 
 
 def cases(draw):
     def case(words, tables, lengths, page, asked, slots=0):
-        """tables: the pages of each sequence, without the −1 behind them."""
         slots = max(slots, *map(len, tables))
         table = torch.tensor([[*row, *[-1] * (slots - len(row))] for row in tables])
         sequence, token = torch.tensor(asked).T

@@ -56,8 +56,6 @@ WRONG = {
     "if the start is not rounded down to a multiple of 8: 512 / 5 leaves 96 for each, not 102":
         ("(consumers + 1) // 8 * 8", "(consumers + 1)"),
     "if the share is not rounded down to a multiple of 8: setmaxnreg refuses it": (WHOLE, "share"),
-    "if the share is rounded up to a multiple of 8: the consumers request more than there is and wait forever":
-        (WHOLE, "-(-share // 8) * 8"),
     "without the limit of 256": (f"min(256, {WHOLE})", WHOLE),
     "if each consumer gets all that the producer gives away: they share it":
         ("((consumers + 1) * start - producer) // consumers", "start + start - producer"),

@@ -77,15 +77,12 @@ def expected(ranks, q, k, v):
 
 TIMES, SHARES = "math.lcm(k.shape[0], ranks) // k.shape[0]", "list(x.chunk(ranks, dim=0))"
 BACK = '    got = yield ("exchange", list(o.chunk(ranks, dim=1)))\n    return torch.cat(got, dim=0)'
-KEYS = "k.repeat_interleave(times, dim=0), v.repeat_interleave(times, dim=0)"
 WRONG = {
     "if the second exchange is forgotten: o is still that of all tokens and a few heads": (BACK, "    return o"),
-    "if a rank keeps only its rows of its own heads: the other heads' rows are with the other ranks":
-        (BACK, "    return o.chunk(ranks, dim=1)[rank]"),
     "if heads of k and v are repeated ranks // H_k times: with 3 heads on 2 ranks that is not enough":
         (TIMES, "max(1, ranks // k.shape[0])"),
     "if KV heads are repeated all together, 0 1 0 1: consecutive heads of q share one, 0 0 1 1":
-        (KEYS, "k.repeat(times, 1, 1), v.repeat(times, 1, 1)"),
+        ("repeat_interleave(times, dim=0)", "repeat(times, 1, 1)"),
     "if no head of k and v is repeated: there are fewer than ranks, or some are needed by two": (TIMES, "1"),
     "if heads of k and v are repeated up to those of q: the least common multiple of H_k and the ranks is enough":
         (TIMES, "q.shape[0] // k.shape[0]"),
