@@ -3,8 +3,8 @@ import math
 import torch
 
 
-def _walk(memory, Q, K, V, O, G, block_m, block_n, get=None, put=None, bug="", backwards=False):
-    get, put = get or (lambda x, a, b: memory.load(x[a:b])), put or (lambda a, b, o: memory.store(O[a:b], o))
+def _walk(memory, Q, K, V, O, G, block_m, block_n, get=None, bug="", backwards=False):
+    get = get or (lambda x, a, b: memory.load(x[a:b]))
     rows, n = len(Q.data), len(K.data)
     low = -1e38 if bug == "finite mask" else -math.inf
     for i in range(0, rows, block_m):
@@ -25,7 +25,7 @@ def _walk(memory, Q, K, V, O, G, block_m, block_n, get=None, put=None, bug="", b
                     safe = new if bug else new.masked_fill(new == -math.inf, 0)
                     p, old = torch.exp(s - safe), torch.exp(m - safe)
                     m, l, o = new, l * old + p.sum(1, keepdim=True), o * old + memory.matmul(p, v)
-            put(i, i + block_m, o / l)
+            memory.store(O[i : i + block_m], o / l)
 
 
 def right_no_key_too_many_and_backwards(memory, Q, K, V, O, G, block_m, block_n):
@@ -65,29 +65,6 @@ def wrong_k_loaded_but_read_by_data(memory, Q, K, V, O, G, block_m, block_n):
         return x.data[a:b] if x is K else tile
 
     _walk(memory, Q, K, V, O, G, block_m, block_n, get)
-
-
-def wrong_nan_stored_and_o_written_by_data(memory, Q, K, V, O, G, block_m, block_n):
-    def put(a, b, o):
-        memory.store(O[a:b], O[a:b].data)
-        O[a:b].data.copy_(o)
-
-    _walk(memory, Q, K, V, O, G, block_m, block_n, put=put)
-
-
-def wrong_tiles_after_their_scope(memory, Q, K, V, O, G, block_m, block_n):
-    """of a scope that has ended"""
-
-    def get(x, a, b):
-        with memory.scope("load"):
-            return memory.load(x[a:b])
-
-    _walk(memory, Q, K, V, O, G, block_m, block_n, get)
-
-
-def wrong_copies_of_k_for_each_head(memory, Q, K, V, O, G, block_m, block_n):
-    copies = [memory.hbm(f"{x.name} of all heads", x.data.repeat(G, 1)) for x in (K, V)]
-    _walk(memory, Q, *copies, O, G, block_m, block_n)
 
 
 def wrong_maximum_of_the_block(memory, Q, K, V, O, G, block_m, block_n):

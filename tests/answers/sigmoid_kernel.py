@@ -55,21 +55,3 @@ def wrong_no_word_on_precision(
     D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     _added(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias, D, DV, BLOCK_M, BLOCK_N, True)
-
-
-@triton.jit
-def wrong_lite_with_a_wider_v(
-    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
-    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    """if the weights are those of Lite"""
-    i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    q = _load(q_ptr, i, n_q, D)
-    o = tl.zeros((BLOCK_M, DV), tl.float32)
-    for start in range(0, n_k, BLOCK_N):
-        j = start + tl.arange(0, BLOCK_N)
-        x = tl.dot(q, tl.trans(_load(k_ptr, j, n_k, D)), input_precision="ieee") * scale + bias
-        x = tl.where(j[None, :] < n_k, x, -float("inf"))
-        p = tl.exp(x - tl.max(x, 1)[:, None])
-        o = tl.dot(p / tl.sum(p, 1)[:, None], _load(v_ptr, j, n_k, DV), o, input_precision="ieee")
-    tl.store(o_ptr + i[:, None] * DV + tl.arange(0, DV)[None, :], o, mask=i[:, None] < n_q)
