@@ -101,8 +101,6 @@ WRONG = {
     "if every wait is for all: 0x1 leaves one group under way": (LEFT, "0"),
     "if a matmul counts from its last line on: it is under way from its first": ("groups + begun", "groups"),
     "if QGMMA is passed over: it is a matmul, too": ('"GMMA."', '"HGMMA."'),
-    "if WARPGROUP.ARRIVE is taken for a wait: WARPGROUP.DEPBAR alone waits":
-        (LINE, f'{LINE}            if "WARPGROUP.ARRIVE" in line:\n                groups = 0\n'),
     "if lines with a condition, @P0 or @!P1, are passed over: it counts as met":
         (LINE, f'{LINE}            if "@" in line:\n                continue\n'),
     "if a flag says that something is under way: two matmuls need a count": ("both += groups + begun > 1", "both += 0"),

@@ -71,8 +71,6 @@ SCALES = "torch.where(tops > 0, tops / 127, torch.ones_like(tops))"
 WRONG = {
     "if all blocks share one scale: the outlier of one block takes the small numbers of all":
         ("x.split(block)])", "x.split(block)])\n    tops = tops.max().expand(len(tops))"),
-    "if x.chunk(block) makes the blocks: it makes `block` of them; x.split(block) makes blocks of so many rows":
-        ("x.split(block)", "x.chunk(block)", "interleave(block)", "interleave(-(-len(x) // block))"),
     "if quotients are cut off, as by .to(torch.int8), and not rounded": (".round()", ""),
     "if scales.repeat deals the scales out row by row: repeat_interleave keeps those of a block together":
         ("repeat_interleave(", "repeat("),

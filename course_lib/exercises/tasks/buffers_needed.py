@@ -59,6 +59,4 @@ WRONG = {
     "if a GB is 2^30 bytes: bandwidths count 10^9": ("* gb_per_s //", "* gb_per_s * 2**30 // 10**9 //"),
     "if a float is rounded on the way, 1e-9, say: a whole number of buffers then comes out a little above itself":
         (UP, "math.ceil(gb_per_s * 1e9 * (round_trip_ns * 1e-9) / rings / tile_bytes)"),
-    "if / makes a float of whole numbers: from 2^53 on it has no room for their last digits; // keeps them all":
-        (UP, "math.ceil(round_trip_ns * gb_per_s / (rings * tile_bytes))"),
 }  # fmt: skip

@@ -117,7 +117,6 @@ WRONG = {
     "if the sum ℓ is not rescaled when the maximum grows": ("l * correction", "l"),
     "if the output so far is not rescaled when the maximum grows, as ℓ is": ("y * correction", "y"),
     "if the maximum is updated before the factor is computed: that is then e^0 = 1": ("new = max", "m = new = max"),
-    "if the maximum starts at 0 instead of −∞: all scores far below 0 then vanish": (INF, "0.0"),
     "if the maximum starts at some number instead of −∞: where all scores are below it they vanish": (INF, "-1e9"),
     "without subtracting the maximum: large scores overflow": (INF, "0.0", MOST, "0.0"),
     "with one pass for the maximum and another for the sums: it reads every key twice": (INF, f"max({SCORE} for key in k)"),

@@ -89,14 +89,12 @@ def expected(x, sign):
     return ((x.double() * sign) @ matrix.double() / math.sqrt(len(sign))).float()
 
 
-ROOT, FIRST, STAGE = " / math.sqrt(2)", "x * sign, 1", "x = torch.stack([a + b, a - b]"
+ROOT, FIRST = " / math.sqrt(2)", "x * sign, 1"
 WRONG = {
     "without the division by √2 in each stage: lengths grow by √d": (ROOT, ""),
     "if the signs are applied after the stages: numbers of one sign then still add up to an outlier":
         (FIRST, "x, 1", "return x", "return x * sign"),
     "if each stage divides by 2, or d divides at the end: a stage divides by √2, which keeps the length": (ROOT, " / 2"),
-    "if the difference is taken from the new a: both need the old one":
-        (STAGE, "a = (a + b) / math.sqrt(2)\n        x = torch.stack([a * math.sqrt(2), a - b]"),
     "if all stages have the same distance: two such stages undo each other": ("2, half))", "2, 1))"),
     "if all sums come first and all differences behind them: they belong in the places of a and b": ("dim=-2", "dim=1"),
     "if you multiply with the matrix: right, but with d² multiplications a row instead of d log₂ d additions":

@@ -72,7 +72,5 @@ WRONG = {
     "if single keys of both halves alternate, 0 8 1 9 …: a thread holds pairs, 2t and 2t + 1": (PARTS, "(-1, 2, 8)"),
     "if no key moves: thread t holds 8 + 2t and 9 + 2t where 4t + 2 and 4t + 3 are read": (".transpose(2, 3)", ""),
     "if a multiple of 16 gets a further group of zeros": (MISSING, "(0, 16 - vt.shape[1] % 16)"),
-    "if the result is cut to N again: after the reordering keys stand behind place N, too":
-        (".flatten(1)", ".flatten(1)[:, : vt.shape[1]]"),
     "if the result is float32, at the end or on the way: it has vt's dtype, and its digits": ("return filled", "return filled.float()"),
 }  # fmt: skip

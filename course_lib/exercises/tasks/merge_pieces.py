@@ -80,14 +80,12 @@ def expected(O_p, L_p, owner, n):
 
 SHIFT, TOTAL = "torch.where(m == -math.inf, 0.0, m)", "torch.where(total == 0, 1.0, total)"
 WRITTEN, LOG = "torch.where(L_p[:, None] == -math.inf, 0.0, O_p)", "shift + torch.log2(total)"
-WEIGHTS, MOST = "torch.exp2(L_p - shift[owner])", 'scatter_reduce(0, owner, L_p, "amax")'
+MOST = 'scatter_reduce(0, owner, L_p, "amax")'
 WRONG = {
     "if base 2 is taken for base e: the strong pieces count too much": ("torch.exp2", "torch.exp", "torch.log2", "torch.log"),
     "if L comes back as a natural logarithm: it is asked for in base 2": (LOG, f"({LOG}) * math.log(2)"),
     "if −∞ is forgotten: unwritten averages give 0 · NaN, and rows without a key −∞ − (−∞) and 0/0":
         (SHIFT, "m", TOTAL, "total", WRITTEN, "O_p"),
-    "if pieces without a key are told by NaN: what was never written may be any number":
-        (WEIGHTS, f"{WEIGHTS}.masked_fill(O_p.isnan().any(1), 0.0)", WRITTEN, "O_p.masked_fill(O_p.isnan(), 0.0)"),
     "if one maximum serves all rows: in a row far below it all weights vanish": (MOST, f"{MOST}.max().expand(n)"),
     "if of several pieces of a row one replaces the other, as with x[owner] += y":
         ("index_add(0, owner, ", "index_put((owner,), "),

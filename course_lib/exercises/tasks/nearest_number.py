@@ -69,11 +69,8 @@ def expected(x, mantissa, lowest):
 
 
 POWER, ROUND, STEPS = "math.frexp(x)[1] - 1", "round(x / step)", "round(x / step) * step"
-LOW = "x - x % step"
 WRONG = {
     "if bits are cut off instead of rounded": (ROUND, "math.floor(x / step)"),
-    "if ties go to the even number: it is the even multiple of the step that is asked":
-        (STEPS, f"({LOW} if ({LOW}) % 2 == 0 else {LOW} + step) if 2 * (x % step) == step else {STEPS}"),
     "if ties always go up: 257 then becomes 258 in bf16": (ROUND, "(math.floor(x / step) + (x / step % 1 >= 0.5))"),
     "if the steps go on shrinking below the smallest normal number: the exponent ends there": (f"max({POWER}, lowest)", POWER),
     "if everything below the smallest normal number becomes 0: there are numbers down there, too":

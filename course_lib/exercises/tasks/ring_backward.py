@@ -89,6 +89,4 @@ WRONG = {
         (POST, POST.replace(", dk, dv", ""), COMING, COMING.replace(", dk, dv", "")),
     "if dK and dV are posted before this rank has added its part: with sums that travel the post comes last":
         (POST, "", BLOCK, BLOCK + POST),
-    "if D is summed over the keys that are there: they are a part of the row, and rowsum(dO ∘ O) is all of it":
-        (" - D)", " - (p * (do @ v.float().mT)).sum(-1, keepdim=True))"),
 }  # fmt: skip

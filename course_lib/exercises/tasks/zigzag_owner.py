@@ -62,8 +62,6 @@ WRONG = {
     "if each rank has one piece: that is contiguous order": ("(2 * ranks)", "ranks"),
     "if the piece is computed with floats: a quotient may come out just below its whole number; // is exact":
         ("piece, place = divmod(token, size)", "piece = int(token / length * 2 * ranks)\n    place = token - piece * size"),
-    "if tokens are dealt out one by one: that is striped order":
-        (f"{EARLY} if piece < ranks else ({RANK}, {PLACE})", "(token % ranks, token // ranks)"),
     "if the late pieces go to ranks 0 to P − 1 again: they go back, P − 1 to 0": (RANK, "piece - ranks"),
     "if place and rank change places": (EARLY, "(place, piece)", f"{RANK}, {PLACE}", f"{PLACE}, {RANK}"),
     "if the place is that within the piece: a late piece follows the early one": (PLACE, "place"),
