@@ -32,31 +32,6 @@ def right_no_key_too_many_and_backwards(memory, Q, K, V, O, G, block_m, block_n)
     _walk(memory, Q, K, V, O, G, block_m, block_n, backwards=True)
 
 
-def right_in_place_and_freed_by_hand(memory, Q, K, V, O, G, block_m, block_n):
-    for i in range(0, len(Q.data), block_m):
-        q = memory.load(Q[i : i + block_m]).div_(math.sqrt(Q.data.shape[1]))
-        o = memory.tile("o", torch.zeros(O[i : i + block_m].data.shape))
-        last = torch.arange(i, i + len(q)).div(G, rounding_mode="floor") + len(K.data) - len(Q.data) // G
-        l, m = torch.zeros(len(q)), torch.full((len(q),), -torch.inf)
-        j = 0
-        while j <= last[-1]:
-            p = memory.tile("p", q @ memory.load(K[j : j + block_n]).T)
-            memory.free(str(K[j : j + block_n]))
-            for key in range(p.shape[1]):
-                p[last < j + key, key] = -torch.inf
-            new = torch.maximum(m, p.amax(1))
-            p.sub_(new[:, None]).exp_()
-            old, m = torch.exp(m - new), new
-            l.mul_(old).add_(p.sum(1))
-            o.mul_(old[:, None]).add_(p @ memory.load(V[j : j + block_n]))
-            memory.free("p")
-            memory.free(str(V[j : j + block_n]))
-            j += block_n
-        memory.store(O[i : i + block_m], o.div_(l[:, None]))
-        memory.free("o")
-        memory.free(str(Q[i : i + block_m]))
-
-
 def wrong_k_loaded_but_read_by_data(memory, Q, K, V, O, G, block_m, block_n):
     """of .data, say"""
 

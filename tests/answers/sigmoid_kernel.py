@@ -31,25 +31,6 @@ def right_with_triton_s_sigmoid(
 
 
 @triton.jit
-def right_by_two_cases(
-    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
-    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    rows, wide, deep = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, DV), tl.arange(0, D)
-    q = tl.load(q_ptr + rows[:, None] * D + deep, mask=rows[:, None] < n_q, other=0.0)
-    total = tl.zeros([BLOCK_M, DV], tl.float32)
-    for first in range(0, n_k, BLOCK_N):
-        keys = first + tl.arange(0, BLOCK_N)
-        kt = tl.load(k_ptr + deep[:, None] + keys * D, mask=keys < n_k, other=0.0)
-        x = tl.dot(q, kt, input_precision="ieee") * scale + bias
-        e = tl.exp(-tl.abs(x))
-        p = tl.where(x < 0, e, 1.0) / (1.0 + e)
-        v = tl.load(v_ptr + keys[:, None] * DV + wide, mask=keys[:, None] < n_k, other=0.0)
-        total = tl.dot(p, v, total, input_precision="ieee")
-    tl.store(o_ptr + rows[:, None] * DV + wide, total, mask=rows[:, None] < n_q)
-
-
-@triton.jit
 def wrong_no_word_on_precision(
     q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
     D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,

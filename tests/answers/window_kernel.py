@@ -37,30 +37,6 @@ def right_from_the_first_key_that_is_seen(
 
 
 @triton.jit
-def right_from_the_diagonal_down(
-    q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
-):
-    i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    q = _rows(q_ptr, i, n, D)
-    m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
-    l = tl.zeros((BLOCK_M,), tl.float32)
-    o = tl.zeros((BLOCK_M, D), tl.float32)
-    lowest = tl.maximum(tl.program_id(0) * BLOCK_M - window + 1, 0)
-    last = tl.minimum(tl.program_id(0) * BLOCK_M + BLOCK_M, n) - 1
-    for back in range(0, last // BLOCK_N - lowest // BLOCK_N + 1):
-        j = (last // BLOCK_N - back) * BLOCK_N + tl.arange(0, BLOCK_N)
-        apart = i[:, None] - j[None, :]
-        s = tl.dot(q, tl.trans(_rows(k_ptr, j, n, D)), input_precision="ieee") * scale
-        s = tl.where((apart >= 0) & (apart < window), s, -float("inf"))
-        new = tl.maximum(m, tl.max(s, axis=1))
-        safe = tl.maximum(new, -3.4e38)
-        w, old = tl.exp(s - safe[:, None]), tl.exp(m - safe)
-        l, m = old * l + tl.sum(w, axis=1), new
-        o = old[:, None] * o + tl.dot(w, _rows(v_ptr, j, n, D), allow_tf32=False)
-    tl.store(o_ptr + i[:, None] * D + tl.arange(0, D)[None, :], o / l[:, None], mask=i[:, None] < n)
-
-
-@triton.jit
 def _online(
     q_ptr, k_ptr, v_ptr, o_ptr, n, scale, window, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
     LOW: tl.constexpr,
