@@ -7,6 +7,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -36,6 +37,19 @@ def seeded() -> Iterator[None]:
 def own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is passed is forgotten when the test ends."""
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress"))
+
+
+@pytest.fixture(scope="session")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The students' copy; three exercises have their material, as that of all takes a minute, and is tested by itself."""
+    from course_lib.exercises import handout
+    from course_lib.exercises.material import as_data
+
+    folder = tmp_path_factory.mktemp("students") / "copy"
+    given = ("crossover", "phase_of", "tile_traffic")
+    with mock.patch.object(handout, "as_data", lambda e: as_data(e) if e.name in given else "[]"):
+        handout.write(folder)
+    return folder
 
 
 @pytest.hookimpl(wrapper=True)
@@ -77,6 +91,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
         elif item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.xdist_group("browser"))
+        elif "copy" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("copy"))
     mode = runtime.mode()
     if os.environ.get("COURSE_REQUIRE_GPU") == "1" and mode != "GPU":
         raise pytest.UsageError(f"COURSE_REQUIRE_GPU is set, but this machine is in the mode: {mode}")
