@@ -22,24 +22,6 @@ def right_as_a_merge_in_place(O, L, sink):
     return [O, m_safe + (a + b).log()]
 
 
-def right_head_by_head(O, L, sink):
-    for h in range(len(sink)):
-        for i in range(L.shape[1]):
-            x, s = float(L[h, i]), float(sink[h])
-            if s == -math.inf:
-                continue
-            top = max(x, s)
-            new = top + math.log(math.exp(x - top) + math.exp(s - top))
-            O[h, i] *= math.exp(x - new)
-            L[h, i] = new
-    return O, L
-
-
-def wrong_as_one_more_key_with_the_mean_value(O, L, sink):
-    new = torch.logaddexp(L, sink[:, None])
-    return O * torch.exp(L - new)[..., None] + torch.exp(sink[:, None] - new)[..., None] * O.mean(1, keepdim=True), new
-
-
 def wrong_sum_instead_of_log(O, L, sink):
     """if O stays as it was"""
     return O, torch.logaddexp(L, sink[:, None])

@@ -13,13 +13,6 @@ def right_padded_with_numpy(x, block):
     return torch.from_numpy(integers.astype(np.int8)), torch.from_numpy(scales)
 
 
-def right_by_the_inverse_half_up(x, block):
-    tops = torch.stack([torch.maximum(rows.max(), -rows.min()) for rows in x.split(block)]).double()
-    scales = torch.where(tops == 0, 1.0, tops / 127)
-    inverse = (1 / scales)[torch.arange(len(x)) // block].unsqueeze(1)
-    return torch.floor(x * inverse + 0.5).to(torch.int8), scales.float()
-
-
 def wrong_least_scale(x, block):
     tops = torch.stack([rows.abs().max() for rows in x.split(block)])
     scales = torch.where(tops == 0, torch.ones(()), (tops / 127).clamp(min=1e-12))

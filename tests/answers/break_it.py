@@ -29,11 +29,6 @@ def right_by_least_squares(block, queries, keys):
     return [q, k, 3e5 * torch.randn(n_k, 4)]
 
 
-def wrong_random(block, queries, keys):
-    torch.manual_seed(0)
-    return torch.randn(queries, 16), torch.randn(keys, 16), torch.randn(keys, 16)
-
-
 def wrong_small_values(block, queries, keys):
     """fp16 holds them"""
     q, k, v = right_one_width_for_each_row(block, queries, keys)
@@ -46,17 +41,6 @@ def wrong_shared_height(block, queries, keys):
     for i in range(3):
         k[:, i] -= k[block - 1, i] + 2000
     return q, k, v
-
-
-def wrong_not_so_low(block, queries, keys):
-    """below −1,000"""
-    q, k, v = right_one_width_for_each_row(block, queries, keys)
-    return q, k + (q != 0).any(0) * 4000, v
-
-
-def wrong_nan(block, queries, keys):
-    q, k, v = right_one_width_for_each_row(block, queries, keys)
-    return q, k, v * math.nan
 
 
 def wrong_for_one_block_size(block, queries, keys):

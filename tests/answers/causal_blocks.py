@@ -4,12 +4,6 @@ def right_by_all_pairs(q_start, k_start, block_m, block_n, n_q, n_k):
     return "full" if all(seen) else "masked" if any(seen) else "skip"
 
 
-def right_without_the_end_of_the_queries(q_start, k_start, block_m, block_n, n_q, n_k):
-    if min(k_start + block_n, n_k) - q_start <= n_k - n_q + 1:
-        return "full"
-    return "masked" if k_start - (q_start + block_m) < n_k - n_q else "skip"
-
-
 def wrong_keys_end_with_the_queries(q_start, k_start, block_m, block_n, n_q, n_k):
     found = right_by_all_pairs(q_start, k_start, block_m, block_n, n_q, n_k)
     full = min(k_start + block_n, n_q) <= q_start + n_k - n_q + 1

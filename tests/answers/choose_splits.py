@@ -16,11 +16,6 @@ def wrong_better_than(batch, heads, heads_k, keys, block, seats):
     return 1 + [fill > 0.85 * max(fills) for fill in fills].index(True)
 
 
-def wrong_fills_the_gpu(batch, heads, heads_k, keys, block, seats):
-    """waves are ignored, with seats // programs, and 128 is no limit"""
-    return max(1, min(math.ceil(keys / block), seats // (batch * heads_k)))
-
-
 def wrong_by_the_library(batch, heads, heads_k, keys, block, seats):
     counts = range(1, min(128, math.ceil(keys / block)) + 1)
     fill = {s: decoding.wave_efficiency(batch * heads_k, s, seats) for s in counts}

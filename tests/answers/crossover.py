@@ -15,14 +15,6 @@ def right_bit_by_bit(old, new):
     return n + 1
 
 
-def wrong_search_to_a_million(old, new):
-    """if lengths are tried up to a limit only"""
-    if _never(old, new):
-        return None
-    lengths = range(1, 1_000_001)
-    return next((n for n in lengths if new[0] + new[1] * n * n < old[0] + old[1] * n * n), None)
-
-
 def wrong_quotient_rounded_up(old, new):
     if _never(old, new):
         return None

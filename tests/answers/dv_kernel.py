@@ -44,51 +44,27 @@ def _loaded(ptr, rows, n, D: tl.constexpr):
 
 
 @triton.jit
-def _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr, BUG: tl.constexpr):
+def _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr, CAUSAL: tl.constexpr):
     keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     k = _loaded(k_ptr, keys, n, D)
     dv = tl.zeros([BLOCK, D], tl.float32)
-    for start in range(0 if BUG == "no mask" else tl.program_id(0) * BLOCK, n, BLOCK):
+    for start in range(tl.program_id(0) * BLOCK if CAUSAL else 0, n, BLOCK):
         rows = start + tl.arange(0, BLOCK)
         L = tl.load(L_ptr + rows, mask=rows < n, other=float("inf"))
-        q = _loaded(q_ptr, rows, n, D)
-        if BUG == "again":
-            q += 0.0 * _loaded(q_ptr, rows, n, D)
-        s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        seen = rows[:, None] >= keys[None, :]
-        if BUG == "taken off":
-            s = s - 100.0 * (1 - seen.to(tl.float32))
+        s = tl.dot(_loaded(q_ptr, rows, n, D), tl.trans(k), input_precision="ieee") * scale
         p = tl.exp(s - L[:, None])
-        if BUG == "again" or BUG == "tf32" or BUG == "in memory":
-            p = tl.where(seen, p, 0.0)
-        dv += tl.dot(tl.trans(p), _loaded(do_ptr, rows, n, D), input_precision=None if BUG == "tf32" else "ieee")
-        if BUG == "in memory":
-            tl.store(dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :], dv, mask=keys[:, None] < n)
+        if CAUSAL:
+            p = tl.where(rows[:, None] >= keys[None, :], p, 0.0)
+        dv += tl.dot(tl.trans(p), _loaded(do_ptr, rows, n, D), input_precision=None if CAUSAL else "ieee")
     tl.store(dv_ptr + keys[:, None] * D + tl.arange(0, D)[None, :], dv, mask=keys[:, None] < n)
 
 
 @triton.jit
 def wrong_tf32_in_the_sum(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, "tf32")
-
-
-@triton.jit
-def wrong_queries_again(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    """Q is loaded twice"""
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, "again")
-
-
-@triton.jit
-def wrong_a_large_number_taken_off(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, "taken off")
+    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, True)
 
 
 @triton.jit
 def wrong_as_on_the_page(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
     """if nothing is masked"""
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, "no mask")
-
-
-@triton.jit
-def wrong_sum_in_memory(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, "in memory")
+    _dv(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D, BLOCK, False)

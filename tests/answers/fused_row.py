@@ -30,18 +30,6 @@ def wrong_maximum_from_minus_10000(q, k, v):
     return [y / l for y in o]
 
 
-def wrong_equal_scores_left_out(q, k, v):
-    m, l, o = -math.inf, 0.0, [0.0] * len(v[0])
-    for key, value in zip(k, v):
-        x = sum(a * b for a, b in zip(q, key)) / math.sqrt(len(q))
-        numbers = list(value)
-        if x > m:
-            l, o, m = l * math.exp(m - x) + 1, [y * math.exp(m - x) + z for y, z in zip(o, numbers)], x
-        elif x < m:
-            l, o = l + math.exp(x - m), [y + math.exp(x - m) * z for y, z in zip(o, numbers)]
-    return [y / l for y in o]
-
-
 def wrong_by_the_library_from_a_copy(q, k, v):
     copies = [(list(key), list(value)) for key, value in zip(k, v)]
     return attention_floats([q], *map(list, zip(*copies)))[0]

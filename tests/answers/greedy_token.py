@@ -28,12 +28,6 @@ def right_by_log_sum_exp(blocks):
     return token, torch.exp(m - L)
 
 
-def right_a_copy_of_all_scores(blocks):
-    x = torch.cat([block.clone() for block in blocks])
-    p = torch.softmax(x, 0)
-    return p.argmax(), p.max()
-
-
 def wrong_product_of_the_weights(blocks):
     """if the probability is that within the token's block"""
     m, p, token, before = -math.inf, 0.0, 0, 0
@@ -43,18 +37,6 @@ def wrong_product_of_the_weights(blocks):
             m, p, token = float(x.max()), float(weights.max()), before + int(x.argmax())
         before += len(x)
     return token, p
-
-
-def wrong_sum_not_measured_anew(blocks):
-    """if ℓ is not rescaled"""
-    m, l, token, before = -math.inf, 0.0, 0, 0
-    for x in blocks:
-        if float(x.max()) > m:
-            m, token = float(x.max()), before + int(x.argmax())
-        if m > -math.inf:
-            l += float(torch.exp(x - m).sum())
-        before += len(x)
-    return token, 1 / l
 
 
 def wrong_first_block_decides_the_origin(blocks):

@@ -6,17 +6,6 @@ import torch
 from course_lib.model import quantize
 
 
-def right_number_by_number(x, sign):
-    x, half = x * sign, 1
-    while half < x.shape[1]:
-        for j in range(x.shape[1]):
-            if not j & half:
-                a, b = x[:, j].clone(), x[:, j + half].clone()
-                x[:, j], x[:, j + half] = (a + b) / math.sqrt(2), (a - b) / math.sqrt(2)
-        half *= 2
-    return x
-
-
 def right_by_the_bits_of_the_place(x, sign):
     y = (x.numpy() * sign.numpy()).reshape(len(x), *[2] * (x.shape[1].bit_length() - 1))
     for axis in range(1, y.ndim):

@@ -44,63 +44,8 @@ def wrong_added(kernel, sizes, dtype, tb_per_s, tflops):
     return sum(both)
 
 
-def wrong_ridge(kernel, sizes, dtype, tb_per_s, tflops):
-    """from the bytes alone"""
-    return right_by_tensors(kernel, sizes, dtype, tb_per_s, 1e9)
-
-
-def wrong_no_kv_heads(kernel, sizes, dtype, tb_per_s, tflops):
-    """brings its own K and V"""
-    if kernel == "attention":
-        sizes = dict(sizes, kv_heads=sizes["heads"])
-    return right_by_tensors(kernel, sizes, dtype, tb_per_s, tflops)
-
-
-def wrong_milliseconds(kernel, sizes, dtype, tb_per_s, tflops):
-    return right_by_tensors(kernel, sizes, dtype, tb_per_s, tflops) / 1000
-
-
 def wrong_ignores_the_mask(kernel, sizes, dtype, tb_per_s, tflops):
     """without the causal half"""
     if kernel == "attention":
         sizes = dict(sizes, causal=0)
-    return right_by_tensors(kernel, sizes, dtype, tb_per_s, tflops)
-
-
-def wrong_half_of_both(kernel, sizes, dtype, tb_per_s, tflops):
-    """halves the bytes, too"""
-    if sizes.get("causal"):
-        return right_by_tensors(kernel, dict(sizes, causal=0), dtype, tb_per_s, tflops) / 2
-    return right_by_tensors(kernel, sizes, dtype, tb_per_s, tflops)
-
-
-def wrong_constant(kernel, sizes, dtype, tb_per_s, tflops):
-    return 440.0
-
-
-def _least(kernel, sizes, dtype, tb_per_s, tflops, numbers):
-    """What is left of the right time, if so many numbers travel."""
-    return max(numbers * BYTES[dtype] / tb_per_s * 1e-6, right_by_tensors(kernel, sizes, dtype, 1e9, tflops))
-
-
-def wrong_without_c(kernel, sizes, dtype, tb_per_s, tflops):
-    """if C is forgotten"""
-    if kernel == "matmul":
-        return _least(kernel, sizes, dtype, tb_per_s, tflops, (sizes["m"] + sizes["n"]) * sizes["k"])
-    return right_by_tensors(kernel, sizes, dtype, tb_per_s, tflops)
-
-
-def wrong_without_o(kernel, sizes, dtype, tb_per_s, tflops):
-    """if O is forgotten"""
-    if kernel == "attention":
-        rows = sizes["heads"] * sizes["queries"] + 2 * sizes["kv_heads"] * sizes["keys"]
-        return _least(kernel, sizes, dtype, tb_per_s, tflops, rows * sizes["d"])
-    return right_by_tensors(kernel, sizes, dtype, tb_per_s, tflops)
-
-
-def wrong_kv_heads_of_q(kernel, sizes, dtype, tb_per_s, tflops):
-    """as few heads as K and V"""
-    if kernel == "attention":
-        rows = 2 * sizes["kv_heads"] * (sizes["queries"] + sizes["keys"])
-        return _least(kernel, sizes, dtype, tb_per_s, tflops, rows * sizes["d"])
     return right_by_tensors(kernel, sizes, dtype, tb_per_s, tflops)

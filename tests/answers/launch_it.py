@@ -58,36 +58,11 @@ def _launch(kernel, q, k, v, causal, shared_bytes, stages=None):
     return o
 
 
-def _copied(*tensors):
-    return [x if x.stride(3) == 1 else x.contiguous() for x in tensors]
-
-
-def wrong_forgets_the_last_stride(kernel, q, k, v, causal, shared_bytes):
-    """look at the last stride"""
-    return _launch(kernel, q, k, v, causal, shared_bytes)
-
-
-def wrong_one_launch_per_head(kernel, q, k, v, causal, shared_bytes):
-    q, k, v = (x.contiguous() for x in (q, k, v))
-    group = q.shape[2] // k.shape[2]
-    heads = [
-        _launch(
-            kernel, *(x[:, :, j : j + 1] for x, j in ((q, i), (k, i // group), (v, i // group))), causal, shared_bytes
-        )
-        for i in range(q.shape[2])
-    ]
-    return torch.cat(heads, 2)
-
-
 def wrong_four_stages(kernel, q, k, v, causal, shared_bytes):
     """four stages"""
-    return _launch(kernel, *_copied(q, k, v), causal, shared_bytes, stages=4)
-
-
-def wrong_no_kernel(kernel, q, k, v, causal, shared_bytes):
-    group = q.shape[2] // k.shape[2]
-    x, y, z = q.transpose(1, 2), *(t.repeat_interleave(group, 2).transpose(1, 2) for t in (k, v))
-    return torch.nn.functional.scaled_dot_product_attention(x, y, z, is_causal=causal).transpose(1, 2)
+    return _launch(
+        kernel, *(x if x.stride(3) == 1 else x.contiguous() for x in (q, k, v)), causal, shared_bytes, stages=4
+    )
 
 
 def wrong_all_contiguous(kernel, q, k, v, causal, shared_bytes):

@@ -17,21 +17,10 @@ def right_by_rows_filled_up_with_minus_infinity(x, block_n):
     return torch.softmax(rows.double(), 1).flatten()[: len(x)]
 
 
-def _weights(x, block_n, origin):
-    exponentials = [torch.exp(block - origin(block)) for block in x.split(block_n)]
-    return torch.cat([e / e.sum() for e in exponentials])
+def wrong_by_the_library(x, block_n):
+    return lite_attention(torch.ones(1, 1), x[:, None], torch.eye(len(x)), 1, block_n).output[0]
 
 
 def wrong_maximum_of_the_row_in_float64(x, block_n):
-    return _weights(x.double(), block_n, lambda block: x.max()).float()
-
-
-def wrong_running_maximum(x, block_n):
-    so_far = x.double().cummax(0).values
-    return torch.cat(
-        [_weights(b, block_n, lambda _, m=m: m[-1]) for b, m in zip(x.double().split(block_n), so_far.split(block_n))]
-    )
-
-
-def wrong_by_the_library(x, block_n):
-    return lite_attention(torch.ones(1, 1), x[:, None], torch.eye(len(x)), 1, block_n).output[0]
+    exponentials = [torch.exp(block - x.double().max()) for block in x.double().split(block_n)]
+    return torch.cat([e / e.sum() for e in exponentials]).float()

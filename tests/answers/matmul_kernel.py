@@ -35,56 +35,22 @@ def right_helper_and_transposed_sum(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.cons
 
 
 @triton.jit
-def _product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, STEP: tl.constexpr, BUG: tl.constexpr):
+def _product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, AS_THE_PAGE: tl.constexpr, PRECISION: tl.constexpr):
     own = tl.arange(0, BLOCK)
     rows, cols = tl.program_id(0) * BLOCK + own, tl.program_id(1) * BLOCK + own
     total = tl.zeros([BLOCK, BLOCK], tl.float32)
-    for start in range(0, STEP if BUG == "one step" else K, STEP):
-        inner = start + tl.arange(0, STEP)
-        a, b = _tile(a_ptr, rows, inner, M, K), tl.trans(_tile(b_ptr, cols, inner, N, K))
-        if BUG == "TF32":
-            total += tl.dot(a, b)
-        else:
-            total += tl.dot(a, b, input_precision="ieee")
-    at = rows[:, None] * N + cols[None, :]
-    tl.store(c_ptr + at, total, mask=(rows[:, None] < M) & (cols[None, :] < N))
+    for start in range(0, K, BLOCK):
+        b = _tile(b_ptr, start + own, cols, K, N) if AS_THE_PAGE else tl.trans(_tile(b_ptr, cols, start + own, N, K))
+        total += tl.dot(_tile(a_ptr, rows, start + own, M, K), b, input_precision=PRECISION)
+    tl.store(c_ptr + rows[:, None] * N + cols[None, :], total, mask=(rows[:, None] < M) & (cols[None, :] < N))
 
 
 @triton.jit
 def wrong_no_word_on_precision(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
-    _product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK, BLOCK, "TF32")
-
-
-@triton.jit
-def wrong_blocks_of_16(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
-    """16 stands where BLOCK belongs"""
-    _product(a_ptr, b_ptr, c_ptr, M, N, K, 16, 16, "")
+    _product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK, False, None)
 
 
 @triton.jit
 def wrong_as_the_page_has_it(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
     """if B is read as if it were [K, N] already"""
-    own = tl.arange(0, BLOCK)
-    rows, cols = tl.program_id(0) * BLOCK + own, tl.program_id(1) * BLOCK + own
-    total = tl.zeros([BLOCK, BLOCK], tl.float32)
-    for start in range(0, K, BLOCK):
-        a, b = _tile(a_ptr, rows, start + own, M, K), _tile(b_ptr, start + own, cols, K, N)
-        total = tl.dot(a, b, total, input_precision="ieee")
-    tl.store(c_ptr + rows[:, None] * N + cols[None, :], total, mask=(rows[:, None] < M) & (cols[None, :] < N))
-
-
-@triton.jit
-def wrong_outer_product_of_sums(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
-    own = tl.arange(0, BLOCK)
-    rows, cols = tl.program_id(0) * BLOCK + own, tl.program_id(1) * BLOCK + own
-    a, b = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
-    for start in range(0, K, BLOCK):
-        a += tl.sum(_tile(a_ptr, rows, start + own, M, K), 1)
-        b += tl.sum(_tile(b_ptr, cols, start + own, N, K), 1)
-    at = rows[:, None] * N + cols[None, :]
-    tl.store(c_ptr + at, a[:, None] * b[None, :] / K, mask=(rows[:, None] < M) & (cols[None, :] < N))
-
-
-@triton.jit
-def wrong_all_of_k_in_64(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
-    _product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK, 64, "one step")
+    _product(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK, True, "ieee")

@@ -5,44 +5,10 @@ import torch
 from course_lib.kernels import merging
 
 
-def right_piece_by_piece(O_p, L_p, owner, n):
-    O, L = torch.zeros(n, O_p.shape[1]), torch.full((n,), -math.inf)
-    for o, l, row in zip(O_p, L_p, owner.tolist()):
-        if l == -math.inf:
-            continue
-        new = torch.logaddexp2(L[row], l)
-        O[row] = O[row] * torch.exp2(L[row] - new) + o * torch.exp2(l - new)
-        L[row] = new
-    return [O, L]
-
-
 def right_a_table_of_all_pieces_and_rows(O_p, L_p, owner, n):
     table = torch.where(owner == torch.arange(n)[:, None], L_p, -math.inf)
     shares = torch.softmax(table * math.log(2), 1).nan_to_num(0.0)
     return shares @ O_p.nan_to_num(0.0), torch.logsumexp(table * math.log(2), 1) / math.log(2)
-
-
-def wrong_x_of_owner_is_added_to(O_p, L_p, owner, n):
-    """one replaces the other"""
-    m = torch.full((n,), -math.inf).scatter_reduce(0, owner, L_p, "amax")
-    shift = m.masked_fill(m == -math.inf, 0)
-    w, total, O = torch.exp2(L_p - shift[owner]), torch.zeros(n), torch.zeros(n, O_p.shape[1])
-    total[owner] += w
-    O[owner] += w[:, None] * O_p.nan_to_num(0.0)
-    return O / total.masked_fill(total == 0, 1)[:, None], shift + total.log2()
-
-
-def wrong_skips_what_is_nan(O_p, L_p, owner, n):
-    """what was never written may be any number"""
-    O, L = torch.zeros(n, O_p.shape[1]), torch.full((n,), -math.inf)
-    for o, l, row in zip(O_p, L_p, owner.tolist()):
-        if o.isnan().any():
-            continue
-        new = torch.logaddexp2(L[row], l)
-        shift = 0.0 if new == -math.inf else new
-        O[row] = O[row] * torch.exp2(L[row] - shift) + o * torch.exp2(l - shift)
-        L[row] = new
-    return O, L
 
 
 def wrong_the_pages_merge_for_each_row(O_p, L_p, owner, n):

@@ -31,17 +31,6 @@ def wrong_clamped_at_10_to_the_30(m_a, l_a, o_a, m_b, l_b, o_b):
     return _merged(m, a, b, l_a, o_a, l_b, o_b)
 
 
-def wrong_by_one_number_each(m_a, l_a, o_a, m_b, l_b, o_b):
-    """no digits left"""
-    L_a, L_b, m = l_a.log() + m_a, l_b.log() + m_b, torch.maximum(m_a, m_b)
-    seen = m > -math.inf
-    L = torch.logaddexp(L_a, L_b)
-    l = torch.where(seen, (L - m).exp(), 0.0)
-    shares = [torch.where(seen, (x - L).exp(), 0.0)[:, None] for x in (L_a, L_b)]
-    means = [torch.where(y[:, None] > 0, x / y[:, None], 0.0) for x, y in ((o_a, l_a), (o_b, l_b))]
-    return m, l, l[:, None] * (shares[0] * means[0] + shares[1] * means[1])
-
-
 def wrong_only_the_second_rescaled(m_a, l_a, o_a, m_b, l_b, o_b):
     """only the second state"""
     m = torch.maximum(m_a, m_b)
@@ -51,15 +40,3 @@ def wrong_only_the_second_rescaled(m_a, l_a, o_a, m_b, l_b, o_b):
 def wrong_by_the_library(m_a, l_a, o_a, m_b, l_b, o_b):
     state = softmax.merge(softmax.State(m_a, l_a, o_a), softmax.State(m_b, l_b, o_b))
     return state.m, state.l, state.o
-
-
-def wrong_by_the_librarys_weights(m_a, l_a, o_a, m_b, l_b, o_b):
-    m = torch.maximum(m_a, m_b)
-    a, b = (softmax.weights(x[:, None], m)[:, 0] for x in (m_a, m_b))
-    return _merged(m, a, b, l_a, o_a, l_b, o_b)
-
-
-def right_out_of_the_library(m_a, l_a, o_a, m_b, l_b, o_b):
-    m = torch.maximum(m_a, m_b)
-    a, b = (torch.where(m == -torch.inf, torch.zeros_like(m), torch.exp(x - m)) for x in (m_a, m_b))
-    return _merged(m, a, b, l_a, o_a, l_b, o_b)

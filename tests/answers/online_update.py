@@ -25,16 +25,6 @@ def wrong_double_precision_for_a_maximum(m, l, x):
     return new, ((l * math.exp(m) if l else 0.0) + float(torch.exp(x.double()).sum())) / math.exp(new)
 
 
-def wrong_by_one_number(m, l, x):
-    """no digits left"""
-    L = m + math.log(l) if l > 0 else -math.inf
-    for score in x.tolist():
-        top = max(L, score)
-        L = top + math.log(math.exp(L - top) + math.exp(score - top))
-    new = max(m, max(x.tolist()))
-    return new, math.exp(L - new)
-
-
 def wrong_by_the_library(m, l, x):
     state = softmax.update(softmax.State(torch.tensor(m), torch.tensor(l)), x)
     return float(state.m), float(state.l)

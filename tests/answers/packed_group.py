@@ -3,8 +3,8 @@ import math
 import torch
 
 
-def _walk(memory, Q, K, V, O, G, block_m, block_n, get=None, put=None, bug="", backwards=False):
-    get, put = get or (lambda x, a, b: memory.load(x[a:b])), put or (lambda a, b, o: memory.store(O[a:b], o))
+def _walk(memory, Q, K, V, O, G, block_m, block_n, get=None, bug="", backwards=False):
+    get = get or (lambda x, a, b: memory.load(x[a:b]))
     rows, n = len(Q.data), len(K.data)
     low = -1e38 if bug == "finite mask" else -math.inf
     for i in range(0, rows, block_m):
@@ -25,36 +25,11 @@ def _walk(memory, Q, K, V, O, G, block_m, block_n, get=None, put=None, bug="", b
                     safe = new if bug else new.masked_fill(new == -math.inf, 0)
                     p, old = torch.exp(s - safe), torch.exp(m - safe)
                     m, l, o = new, l * old + p.sum(1, keepdim=True), o * old + memory.matmul(p, v)
-            put(i, i + block_m, o / l)
+            memory.store(O[i : i + block_m], o / l)
 
 
 def right_no_key_too_many_and_backwards(memory, Q, K, V, O, G, block_m, block_n):
     _walk(memory, Q, K, V, O, G, block_m, block_n, backwards=True)
-
-
-def right_in_place_and_freed_by_hand(memory, Q, K, V, O, G, block_m, block_n):
-    for i in range(0, len(Q.data), block_m):
-        q = memory.load(Q[i : i + block_m]).div_(math.sqrt(Q.data.shape[1]))
-        o = memory.tile("o", torch.zeros(O[i : i + block_m].data.shape))
-        last = torch.arange(i, i + len(q)).div(G, rounding_mode="floor") + len(K.data) - len(Q.data) // G
-        l, m = torch.zeros(len(q)), torch.full((len(q),), -torch.inf)
-        j = 0
-        while j <= last[-1]:
-            p = memory.tile("p", q @ memory.load(K[j : j + block_n]).T)
-            memory.free(str(K[j : j + block_n]))
-            for key in range(p.shape[1]):
-                p[last < j + key, key] = -torch.inf
-            new = torch.maximum(m, p.amax(1))
-            p.sub_(new[:, None]).exp_()
-            old, m = torch.exp(m - new), new
-            l.mul_(old).add_(p.sum(1))
-            o.mul_(old[:, None]).add_(p @ memory.load(V[j : j + block_n]))
-            memory.free("p")
-            memory.free(str(V[j : j + block_n]))
-            j += block_n
-        memory.store(O[i : i + block_m], o.div_(l[:, None]))
-        memory.free("o")
-        memory.free(str(Q[i : i + block_m]))
 
 
 def wrong_k_loaded_but_read_by_data(memory, Q, K, V, O, G, block_m, block_n):
@@ -65,29 +40,6 @@ def wrong_k_loaded_but_read_by_data(memory, Q, K, V, O, G, block_m, block_n):
         return x.data[a:b] if x is K else tile
 
     _walk(memory, Q, K, V, O, G, block_m, block_n, get)
-
-
-def wrong_nan_stored_and_o_written_by_data(memory, Q, K, V, O, G, block_m, block_n):
-    def put(a, b, o):
-        memory.store(O[a:b], O[a:b].data)
-        O[a:b].data.copy_(o)
-
-    _walk(memory, Q, K, V, O, G, block_m, block_n, put=put)
-
-
-def wrong_tiles_after_their_scope(memory, Q, K, V, O, G, block_m, block_n):
-    """of a scope that has ended"""
-
-    def get(x, a, b):
-        with memory.scope("load"):
-            return memory.load(x[a:b])
-
-    _walk(memory, Q, K, V, O, G, block_m, block_n, get)
-
-
-def wrong_copies_of_k_for_each_head(memory, Q, K, V, O, G, block_m, block_n):
-    copies = [memory.hbm(f"{x.name} of all heads", x.data.repeat(G, 1)) for x in (K, V)]
-    _walk(memory, Q, *copies, O, G, block_m, block_n)
 
 
 def wrong_maximum_of_the_block(memory, Q, K, V, O, G, block_m, block_n):

@@ -8,13 +8,6 @@ def right_one_by_one(table, lengths, page, sequence, token):
     return torch.tensor(found)
 
 
-def right_with_divmod(table, lengths, page, sequence, token):
-    there = token < lengths[sequence]
-    t = torch.where(there, token, 0)
-    rows = table[sequence].gather(1, (t // page)[:, None])[:, 0] * page + t % page
-    return rows.masked_fill(~there, -1)
-
-
 def wrong_without_the_table(table, lengths, page, sequence, token):
     """it is the slot of the table"""
     return torch.where(token < lengths[sequence], token, -1)

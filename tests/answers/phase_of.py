@@ -9,8 +9,3 @@ def right_by_walking_round(n, buffers):
 
 def wrong_cut_toward_0(n, buffers):
     return n % buffers, n // buffers % 2, int((n - buffers) / buffers) % 2
-
-
-def wrong_buffers_shifted(n, buffers):
-    round_ = n >> (buffers.bit_length() - 1)
-    return n % buffers, round_ & 1, (round_ & 1) ^ 1

@@ -25,31 +25,6 @@ def right_in_place(rank, ranks, q, k, v, o, L, do):
     return totals
 
 
-def right_in_double(rank, ranks, q, k, v, o, L, do):
-    q, k, v, o, L, do = (x.double() for x in (q, k, v, o, L, do))
-    D = (o * do).sum(-1, keepdim=True)
-    dq, dk, dv = 0, torch.zeros_like(k), torch.zeros_like(v)
-    for _ in range(ranks):
-        part, a, b = _block(q, k, v, L, D, do)
-        dq, dk, dv = dq + part, dk + a, dv + b
-        new = yield ("post", k, v, dk, dv)
-        yield ("wait",)
-        k, v, dk, dv = new
-    return dq.float(), dk.float(), dv.float()
-
-
-def wrong_posts_before_it_adds(rank, ranks, q, k, v, o, L, do):
-    """before this rank has added its part"""
-    q, k, v, do, D, *totals = _begun(q, k, v, o, do)
-    for _ in range(ranks):
-        coming = yield ("post", k, v, *totals[1:])
-        for total, part in zip(totals, _block(q, k, v, L, D, do)):
-            total += part
-        yield ("wait",)
-        k, v, *totals[1:] = coming
-    return totals
-
-
 def wrong_keys_home_without_their_sums(rank, ranks, q, k, v, o, L, do):
     """one hop short"""
     q, k, v, do, D, *totals = _begun(q, k, v, o, do)

@@ -22,19 +22,6 @@ def right_by_pairs(rank, ranks, q, k, v, attend):
     return state[0]
 
 
-def right_one_tensor(rank, ranks, q, k, v, attend):
-    here, state = torch.stack([k, v]), None
-    for step in range(ranks):
-        if step + 1 < ranks:
-            new = yield ("post", here)
-        if step <= rank:
-            state = _merged(state, attend(q, *here, step == 0))
-        if step + 1 < ranks:
-            yield ("wait",)
-            here = new
-    return state[0]
-
-
 def wrong_exponentials_of_both(rank, ranks, q, k, v, attend):
     """beyond 88"""
     for step in range(ranks):
@@ -64,22 +51,3 @@ def wrong_attends_after_the_wait(rank, ranks, q, k, v, attend):
         if step <= rank:
             state = _merged(state, attend(q, *mine, step == 0))
     return state[0]
-
-
-def wrong_no_generator(rank, ranks, q, k, v, attend):
-    return attend(q, k, v, True)[0]
-
-
-def wrong_waits_without_a_post(rank, ranks, q, k, v, attend):
-    yield ("wait",)
-    return attend(q, k, v, True)[0]
-
-
-def wrong_asks_for_ever(rank, ranks, q, k, v, attend):
-    while True:
-        yield ("post", k, v)
-
-
-def wrong_request(rank, ranks, q, k, v, attend):
-    yield "post", "keys"
-    return attend(q, k, v, True)[0]

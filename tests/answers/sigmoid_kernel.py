@@ -31,45 +31,8 @@ def right_with_triton_s_sigmoid(
 
 
 @triton.jit
-def right_by_two_cases(
-    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
-    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    rows, wide, deep = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, DV), tl.arange(0, D)
-    q = tl.load(q_ptr + rows[:, None] * D + deep, mask=rows[:, None] < n_q, other=0.0)
-    total = tl.zeros([BLOCK_M, DV], tl.float32)
-    for first in range(0, n_k, BLOCK_N):
-        keys = first + tl.arange(0, BLOCK_N)
-        kt = tl.load(k_ptr + deep[:, None] + keys * D, mask=keys < n_k, other=0.0)
-        x = tl.dot(q, kt, input_precision="ieee") * scale + bias
-        e = tl.exp(-tl.abs(x))
-        p = tl.where(x < 0, e, 1.0) / (1.0 + e)
-        v = tl.load(v_ptr + keys[:, None] * DV + wide, mask=keys[:, None] < n_k, other=0.0)
-        total = tl.dot(p, v, total, input_precision="ieee")
-    tl.store(o_ptr + rows[:, None] * DV + wide, total, mask=rows[:, None] < n_q)
-
-
-@triton.jit
 def wrong_no_word_on_precision(
     q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
     D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     _added(q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias, D, DV, BLOCK_M, BLOCK_N, True)
-
-
-@triton.jit
-def wrong_lite_with_a_wider_v(
-    q_ptr, k_ptr, v_ptr, o_ptr, n_q, n_k, scale, bias,
-    D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    """if the weights are those of Lite"""
-    i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    q = _load(q_ptr, i, n_q, D)
-    o = tl.zeros((BLOCK_M, DV), tl.float32)
-    for start in range(0, n_k, BLOCK_N):
-        j = start + tl.arange(0, BLOCK_N)
-        x = tl.dot(q, tl.trans(_load(k_ptr, j, n_k, D)), input_precision="ieee") * scale + bias
-        x = tl.where(j[None, :] < n_k, x, -float("inf"))
-        p = tl.exp(x - tl.max(x, 1)[:, None])
-        o = tl.dot(p / tl.sum(p, 1)[:, None], _load(v_ptr, j, n_k, DV), o, input_precision="ieee")
-    tl.store(o_ptr + i[:, None] * DV + tl.arange(0, DV)[None, :], o, mask=i[:, None] < n_q)

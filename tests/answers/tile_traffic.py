@@ -37,12 +37,6 @@ def wrong_b_loaded_but_read_by_data(memory, A, B, C, bm, bn):
     _loop(memory, A, B, C, bm, bn, lambda rows: memory.load(A[rows]), across, lambda at, c: memory.store(C[at], c))
 
 
-def wrong_product_by_data_and_loads_for_the_count(memory, A, B, C, bm, bn):
-    product = A.data @ B.data
-    strip, across = (lambda rows: memory.load(A[rows])), (lambda cols: memory.load(B[:, cols]))
-    _loop(memory, A, B, C, bm, bn, strip, across, lambda at, c: memory.store(C[at], product[at]))
-
-
 def wrong_zeros_stored_and_c_written_by_data(memory, A, B, C, bm, bn):
     def put(at, c):
         memory.store(C[at], torch.zeros_like(c))

@@ -27,11 +27,6 @@ def right_without_q_and_o(report):
     return best, 1.0 if best == "neither" else bounds[best]
 
 
-def wrong_in_fp32(report):
-    """numbers have 4 bytes"""
-    return right_as_shares(dict(report, bytes=report["bytes"] / 2))
-
-
 def wrong_seats_first(report):
     """empty seats decide"""
     seats = report["sms"] * report["resident"]
@@ -43,31 +38,3 @@ def wrong_seats_first(report):
 
 def wrong_only_the_bound(report):
     return right_as_shares(report)[1]
-
-
-def _by_bounds(report, more=None, least=1.2):
-    blocks = math.ceil(report["n"] / report["block"])
-    seats = report["sms"] * report["resident"]
-    more = more or min(seats, report["heads"] * blocks) / min(seats, report["programs"])
-    fewer = report["bytes"] / (4 * report["heads"] * report["n"] * report["d"] * (1 + blocks))
-    if max(more, fewer) < least:
-        return "neither", 1.0
-    return ("programs", more) if more > fewer else ("bytes", fewer)
-
-
-def wrong_seats_without_blocks(report):
-    """beyond the blocks"""
-    seats = report["sms"] * report["resident"]
-    return _by_bounds(report, more=seats / min(seats, report["programs"]))
-
-
-def wrong_bytes_if_bounds_are_near(report):
-    change, bound = _by_bounds(report)
-    fewer = _by_bounds(report, more=1e-9, least=0)[1]
-    return ("bytes", fewer) if change == "programs" and fewer > 0.8 * bound else (change, bound)
-
-
-def wrong_all_programs(report):
-    """beyond the seats"""
-    blocks = report["heads"] * math.ceil(report["n"] / report["block"])
-    return _by_bounds(report, more=blocks / report["programs"])

@@ -1,5 +1,3 @@
-import torch
-
 from course_lib.model import parallel
 
 
@@ -11,31 +9,11 @@ def right_by_mirroring(token, ranks, length):
     return rank, token % size + late * size
 
 
-def wrong_by_a_list(token, ranks, length):
-    """back, P − 1 to 0"""
-    size = length // (2 * ranks)
-    return token // size % ranks, token % size + size * (token // size >= ranks)
-
-
-def wrong_place_first(token, ranks, length):
-    """change places for an early piece"""
-    size = length // (2 * ranks)
-    piece, place = divmod(token, size)
-    return (place, piece) if piece < ranks else (2 * ranks - 1 - piece, size + place)
-
-
 def wrong_share_of_the_length(token, ranks, length):
     """computed with floats"""
     piece = int(2 * token / length * ranks)
     place = token - piece * (length // (2 * ranks))
     return (piece, place) if piece < ranks else (2 * ranks - 1 - piece, place + length // (2 * ranks))
-
-
-def right_by_tensors(token, ranks, length):
-    size = length // (2 * ranks)
-    piece = torch.tensor(token) // size
-    rank = torch.minimum(piece, 2 * ranks - 1 - piece)
-    return int(rank), token % size + (size if piece >= ranks else 0)
 
 
 def wrong_by_the_library(token, ranks, length):

@@ -54,12 +54,9 @@ def cases(draw):
     yield Case("3, 2 with 10, 20 and a sink of 3", (*by_hand, torch.tensor([3.0])))
     yield Case("no sink", (*by_hand, torch.tensor([-INF])))
     yield case("a sink far above: nothing is left to the values", [[1.0, -2.0]], [60.0])
-    yield case("a sink far below", [[1.0, -2.0]], [-60.0])
-    yield case("two heads, three queries", [[1.0, 0.5, -1.0], [2.0, 3.0, 0.0]], [2.0, -1.0])
     yield case("as many heads as queries", [[1.0, 2.0], [-1.0, 0.5]], [2.0, -2.0], d=2)
     yield case("L in the hundreds", [[200.0, 300.0]], [150.0])
     yield case("L and sink far below 0", [[-200.0, -2000.0]], [-1000.0])
-    yield case("L and sink in the ten thousands", [[20000.0, -20000.0]], [10000.0])
     yield case("a row without a key, and a sink", [[1.0, -INF]], [0.5])
     yield case("a row without a key, and no sink", [[1.0, -INF], [-INF, 2.0]], [-INF, 1.0])
     H, n = draw.randint(2, 4), draw.randint(5, 16)
@@ -79,16 +76,12 @@ def expected(O, L, sink):
 
 
 NEW, SHARE, SINK = "torch.logaddexp(L, sink[:, None])", "torch.exp(L - L_new)", "sink[:, None]"
-PLAIN = f"torch.log(torch.exp(L) + torch.exp({SINK}))"
 WRONG = {
     "if L stays as it was: whoever merges this result with another gives it too little weight": (", L_new\n", ", L\n"),
     "if O stays as it was: the sink takes a part of every row's weight": ("O * share[:, :, None]", "O"),
     "if the sinks are laid along the queries: each belongs to a head, for all its queries":
         (SINK, "(sink[None, :] if len(sink) == L.shape[1] else sink[:, None])"),
-    "if one sink serves all heads: each head has its own": (SINK, "sink.max()"),
-    "if L is taken for a logarithm of base 2, as by logaddexp2: it is a natural one": (", L_new\n", f", torch.logaddexp2(L, {SINK})\n"),
-    "if the new L is the larger of L and the sink: e^L and e^sink add up": ("logaddexp", "maximum"),
-    "if e^L and e^sink are computed as they are: both may overflow, or vanish": (NEW, PLAIN),
+    "if e^L and e^sink are computed as they are: both may overflow, or vanish": (NEW, f"torch.log(torch.exp(L) + torch.exp({SINK}))"),
     "if O is multiplied by the inverse factor: the weights shrink": ("L - L_new", "L_new - L"),
     "if the sink is added to L: it is a score like any other, and e^sink is added to e^L": (NEW, f"L + {SINK}"),
     "if a row with neither key nor sink is forgotten: −∞ − (−∞) is NaN": (f"torch.where(L == -math.inf, 0.0, {SHARE})", SHARE),

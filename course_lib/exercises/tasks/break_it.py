@@ -52,9 +52,7 @@ of the mistakes unseen, however many tokens they have.
 
 def cases(draw):
     yield Case("16 queries, 64 keys, in blocks of 4", (4, 16, 64))
-    yield Case("4 queries, 10 keys", (4, 4, 10))
     yield Case("3 queries, 5 keys", (4, 3, 5))
-    yield Case("3 queries, 9 keys, in blocks of 8", (8, 3, 9))
     for block in draw.sample((5, 6, 7, 12, 16, 24, 32), 2):
         yield Case("any blocks", (block, 3 + draw.randint(0, 2), block + 1 + draw.randint(0, 2)))
 
@@ -71,13 +69,8 @@ WRONG = {
     "if the keys fill their blocks: nothing is padded, so no mistake with the tail shows":
         (RETURN, "return q, scores.T[:block].contiguous(), v[:block]"),
     "if the scores do not lie below −1,000: in their maximum a padded key, or a start at 0, is harmless": (LOW, "0.0"),
-    "if all scores are large and positive: they overflow without a maximum, but a padded 0 is nothing beside them": (LOW, "1500.0"),
-    "if the maximum grows by a lot only: a kernel that leaves out small corrections gets by": (LAST, "[60.0, -1.0, -200.0]"),
-    "if no row falls a little at its last block: a block that lies below the maximum could be left out": (LAST, "[2.0, 2.0, -200.0]"),
     "if a spike comes late, but none early, or one too low for an overflow: the block's own maximum then does no harm":
         (LAST, "[2.0, 150.0, -1.0]"),
     "if all rows lie at the same height: they can share a maximum": ("scores[2] += 200", "scores[2] += 0"),
-    "if one key of each row has all the weight: mistakes in the other weights do not show":
-        (RETURN, "return 1e3 * q, 1e3 * scores.T, v"),
     "if the values are small: fp16 holds them": ("1e5 * ", ""),
 }  # fmt: skip

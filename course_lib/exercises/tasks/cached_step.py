@@ -2,7 +2,8 @@
 
 import torch
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
+from course_lib.exercises.harness.ranks import attend
 
 CHARACTERS = 12
 
@@ -16,17 +17,19 @@ def turn(x, position):
 
 def run(step, case):
     """o of all characters, and how much is kept at the end, by a step for each, which is given what the one before has kept."""
-    kept, rows = (None, None), []
+    kept: list = [None, None]
+    rows = []
     for i in range(CHARACTERS):
         o, *kept = step(*(x[:, :, i : i + 1] for x in case.args), *kept, turn)
         rows.append(o)
-    return {"o of all characters": torch.cat(rows, dim=2), "shapes of keys and values": [list(x.shape) for x in kept]}
+    return torch.cat(rows, dim=2), [list(x.shape) for x in kept]
 
 
 EXERCISE = Exercise(
     lecture="14",
     title="one step with a cache",
     run=run,
+    parts=("o of all characters", "shapes of keys and values"),
     arguments=("q of all characters", "k", "v"),
     hints=(
         "If n characters are kept, at which position does the new one stand?",
@@ -36,8 +39,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = """
 def cached_step(q, k, v, keys, values, turn):
@@ -56,30 +57,24 @@ to those that remain, by as many as were dropped.
 
 
 def cases(draw):
-    for words, batch, heads, d in (
-        ("one text, one head of 4", 1, 1, 4),
-        ("two texts, three heads of 8", 2, 3, 8),
-    ):
-        yield Case(words, tuple(torch.randn(3, batch, heads, CHARACTERS, d, dtype=torch.float64)))
+    yield Case("one text, one head of 4", tuple(torch.randn(3, 1, 1, CHARACTERS, 4, dtype=torch.float64)))
+    yield Case("two texts, three heads of 8", tuple(torch.randn(3, 2, 3, CHARACTERS, 8, dtype=torch.float64)))
 
 
 def expected(q, k, v):
     """Causal attention over all characters at once, each turned by its own position."""
     shapes = [list(k.shape)] * 2
     q, k = (torch.cat([turn(x[:, :, i : i + 1], i) for i in range(CHARACTERS)], dim=2) for x in (q, k))
-    later = torch.ones(CHARACTERS, CHARACTERS, dtype=torch.bool).triu(1)
-    scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(later, -torch.inf)
-    return {"o of all characters": scores.softmax(-1) @ v, "shapes of keys and values": shapes}
+    return attend(q, k, v, causal=True)[0], shapes
 
 
-TURNED, SCORES = "turn(q, n), turn(k, n)", "q @ keys.mT"
+TURNED = "turn(q, n), turn(k, n)"
 WRONG = {
     "if each character counts as position 0: where it stands is how many are kept": (TURNED, "turn(q, 0), turn(k, 0)"),
     "if one query with is_causal=True sees key 0 alone: a newest character needs no mask": ("p @ values", "values[:, :, :1]"),
     "if keys are kept as they were before they were turned": (TURNED, "turn(q, n), k"),
     "if the query is not turned: only the distance of two turned vectors counts": (TURNED, "q, turn(k, n)"),
-    "if the scores are not divided by √d": (" / q.shape[-1] ** 0.5", ""),
     "if the new character does not see itself: keep it first, then attend":
-        (SCORES, "(q @ keys.mT)[..., : max(n, 1)]", "p @ values", "p @ values[:, :, : max(n, 1)]"),
+        ("q @ keys.mT", "(q @ keys.mT)[..., : max(n, 1)]", "p @ values", "p @ values[:, :, : max(n, 1)]"),
     "if values are not kept: the next step needs those of all characters": ("values, keys, values", "values, keys, v"),
 }  # fmt: skip

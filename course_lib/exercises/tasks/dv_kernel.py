@@ -7,28 +7,24 @@ from course_lib.exercises.harness import watch
 
 
 def run(kernel, case):
-    """dV, and in words which queries were loaded without need; '' for none."""
+    """dV, and in words what was loaded or stored without need; '' for nothing."""
     q, k, L, do = case.args
     (n, d), dv = q.shape, torch.full_like(k, torch.nan)
     block = case.constants.get("BLOCK", 16)
     programs, largest = -(-n // block), (block * d, "BLOCK rows of D numbers")
     seen = watch.launched(kernel, (programs,), q, k, L, do, dv, n, d**-0.5, D=d, BLOCK=block, largest=largest)
-    if sum(seen.stores) > dv.numel() and not dv.isnan().any():
-        raise RuntimeError(
-            f"dV has {dv.numel():,} numbers, {sum(seen.stores):,} were stored: keep the sum on the chip, store it once"
-        )
-    if max(seen.most("q_ptr"), seen.most("do_ptr")) > programs:
-        return dv, "a block of queries more often than once in a program"
+    if sum(seen.stores) > dv.numel():
+        return dv, f"dV has {dv.numel():,} numbers, {sum(seen.stores):,} were stored: keep the sum on the chip"
     needed = d * sum(n - first for first in range(0, n, block))
     more = max(seen.all("q_ptr"), seen.all("do_ptr")) > needed
-    return dv, "also blocks of queries that see none of the keys" if more else ""
+    return dv, "a block of queries twice in a program, or one that sees none of its keys" if more else ""
 
 
 EXERCISE = Exercise(
     lecture="07",
     title="dV under a causal mask",
     run=run,
-    parts=("dV", "loads"),
+    parts=("dV", "loads and stores"),
     arguments=("Q", "K", "L", "dO"),
     compiles=dict.fromkeys(("q_ptr", "k_ptr", "L_ptr", "do_ptr", "dv_ptr"), "*fp32")
     | {"n": "i32", "scale": "fp32", "D": 16, "BLOCK": 16},
@@ -70,7 +66,6 @@ WHY = """
 With L each block of P comes back alone: no maximum, no sum, in any order. So the outer loop may go over K/V, and dV is written once,
 without atomics. Forward, a causal walk ends on the diagonal; here it begins there, because the keys stay and the queries pass. L knows
 nothing of hidden scores, so e^(S − L) may overflow for them: tl.where chooses, a product with a mask of zeros and ones would make NaN.
-Beyond the last query L is ∞, and p = exp(0 − ∞) = 0; with −∞ not even the zeros of dO save the sum.
 """
 
 
@@ -79,8 +74,8 @@ def hidden(n):
 
 
 def cases(draw):
-    def case(words, n, d=16, times=1.0, **sizes):
-        return with_lse(words, times * torch.randn(n, d), torch.randn(n, d), **sizes)
+    def case(words, n, d=16, **sizes):
+        return with_lse(words, torch.randn(n, d), torch.randn(n, d), **sizes)
 
     def with_lse(words, q, k, **sizes):
         s = (q.double() @ k.double().T / q.shape[1] ** 0.5).masked_fill(hidden(len(q)), -torch.inf)
@@ -90,9 +85,7 @@ def cases(draw):
     yield case("three blocks", 48)
     yield case("ragged", 21)
     yield case("one token", 1)
-    yield case("40 tokens, D = 32", 40, d=32)
     yield case("BLOCK = 64", 130, BLOCK=64)
-    yield case("scores times ten", 19, times=10)
     q, k = torch.randn(2, 19, 16)
     q[:, 0], k[-1, 0] = 4, 120
     yield with_lse("a hidden score far above all others", q, k)
@@ -111,15 +104,11 @@ def expected(q, k, L, do):
     return torch.autograd.grad(torch.softmax(s, dim=1) @ v, v, do.double())[0].float(), ""
 
 
-Q = "        q = tl.load(q_ptr + at, mask=rows[:, None] < n, other=0.0)\n"
 SEEN, P = "keys[None, :] <= rows[:, None]", "tl.exp(s - L[:, None])"
 P_SEEN = f"tl.where({SEEN}, {P}, 0.0)"
 WRONG = {
     "if P is recomputed without L: exp(S) is not divided by the row's sum": (P, "tl.exp(s)"),
-    "if the scores are not multiplied by scale": (" * scale", ""),
-    "if Q is loaded twice for a block: right, but once is enough": (Q, Q + Q),
     "if P is not transposed: with square blocks the shapes fit all the same": ("tl.trans(p)", "p"),
-    "if nothing is masked: L stands for the keys that are seen, and P for the others is no weight": (P_SEEN, P),
     "if nothing is masked, and the walk begins at query 0, as without a causal mask": (P_SEEN, P, "range(first, n", "range(0, n"),
     "if the triangle is the other one: a query sees the keys before it, so a key is seen by the queries after it":
         (SEEN, SEEN.replace("<=", ">=")),

@@ -6,10 +6,10 @@ from unittest import mock
 import torch
 from torch.overrides import TorchFunctionMode
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 
 REFUSED = ("exp", "expm1", "softmax", "softmin", "log_softmax", "logsumexp", "logaddexp", "sigmoid")
-POWERS = {"pow": 0, "__pow__": 0, "float_power": 0, "__rpow__": 1}  # which argument is the base
+POWERS = ("pow", "rpow", "float_power")
 
 
 def no_exp(*x):
@@ -31,10 +31,8 @@ class PowersOfTwoOnly(TorchFunctionMode):
     """Refuses torch's natural exponential and what is made of it."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", "")
-        if name.removeprefix("special_").rstrip("_") in REFUSED:
-            no_exp()
-        if name in POWERS and len(args) == 2 and is_e(args[POWERS[name]]):
+        name = getattr(func, "__name__", "").removeprefix("special_").strip("_")
+        if name in REFUSED or (name in POWERS and any(map(is_e, args))):
             no_exp()
         return func(*args, **(kwargs or {}))
 
@@ -65,8 +63,6 @@ EXERCISE = Exercise(
 
 # --- for teachers ---
 
-from course_lib.exercises.exercise import Case
-
 SOLUTION = '''
 def exp2_scale(s: torch.Tensor, d: int, slope: float) -> tuple[torch.Tensor, float]:
     """(weights [N], L) of raw scores s [N], float32, for head size d, with ALiBi's penalty of slope per token of distance."""
@@ -89,13 +85,8 @@ the kernel.
 def cases(draw):
     yield Case("0, 2, 4 with d = 4 and a slope of 0.5", (torch.tensor([0.0, 2.0, 4.0]), 4, 0.5))
     yield Case("one key", (torch.tensor([3.0]), 16, 0.25))
-    yield Case("five equal scores: the near keys weigh more", (torch.full((5,), 8.0), 64, 0.5))
-    yield Case("no slope", (torch.tensor([-3.0, -1.0, -2.0]), 2, 0.0))
-    yield Case("d = 1: no scale", (torch.tensor([1.0, -1.0, 0.5]), 1, 0.125))
     yield Case("scores in the thousands", (torch.tensor([1990.0, 2000.0, 1995.0]), 64, 0.5))
     yield Case("all scores far below 0", (torch.tensor([-2000.0, -1990.0, -2010.0]), 64, 1.0))
-    yield Case("a steep slope", (torch.tensor([8.0, 4.0, 0.0, 4.0]), 16, 40.0))
-    yield Case("scores from −100,000 to 100,000", (torch.tensor([-1e5, 0.0, 1e5]), 64, 0.5))
     yield Case("scores of −1e30 and below", (torch.tensor([-1e30, -2e30]), 64, 0.5))
     yield Case("the largest score far away, behind its penalty", (torch.tensor([1000.0, 0.0, 0.0]), 1, 1000.0))
     yield Case("a row of 100", (torch.randn(100) * 10, 48, 2.0**-5))
@@ -112,12 +103,10 @@ LOG, SLOPE = "m * math.log(2) + torch.log(l)", "(slope * log2e)"
 WRONG = {
     "if L is left in units of log2: multiply m + log2 ℓ by ln 2": (LOG, "m + torch.log2(l)"),
     "if L is m + ln ℓ: the maximum is then still in units of log2": (LOG, "m + torch.log(l)"),
-    "if L is ln ℓ alone: ℓ was measured from the maximum, which has to be added": (LOG, "torch.log(l)"),
     "if log2 e is missing: 2^x then stands where e^x should": ("math.log2(math.e)", "1.0", LOG, "m + torch.log(l)"),
     "if the penalty is not brought to base 2: it takes log2 e, as the scores do": (SLOPE, "slope"),
     "if the penalty is scaled by 1 / √d, too: it is taken off a score that is scaled already": (SLOPE, f"{SLOPE} / math.sqrt(d)"),
     "if the distance is counted from the first key: the query is at the last one": ("len(s) - 1 - torch", "torch"),
-    "if the penalty is added: far keys lose, they do not gain": (f"- {SLOPE}", f"+ {SLOPE}"),
     "if the maximum is taken before the penalty: it may belong to a key that the penalty takes away":
         ("y.max()", "(s * (log2e / math.sqrt(d))).max()"),
     "without subtracting the maximum: large scores overflow": ("y.max()", "torch.zeros(())"),

@@ -1,6 +1,6 @@
 """Lecture 14: how many times as fast a step becomes if its attention does."""
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="14",
@@ -13,8 +13,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = """
 def gain(step, attention, faster):
@@ -44,9 +42,7 @@ REST = "step / (step - attention + attention / faster)"
 WRONG = {
     "if all of the step becomes faster": (REST, "faster"),
     "if attention takes no time any more": (REST, "step / (step - attention) if attention < step else math.inf"),
-    "if the share that is saved is added to 1: the step's time is in the denominator": (
-        REST,
-        "1 + attention / step * (1 - 1 / faster)",
-    ),
+    "if the share that is saved is added to 1: the step's time is in the denominator":
+        (REST, "1 + attention / step * (1 - 1 / faster)"),
     "if the time afterwards is returned: a gain is the time before over it": ("step / (", "("),
-}
+}  # fmt: skip

@@ -53,8 +53,7 @@ def greedy_token(blocks) -> tuple[int, float]:
 '''
 WHY = """
 The largest score measured from itself is e^0 = 1, so its probability is 1 / ℓ: the online softmax has it for nothing, and only the token
-has to be carried along. A sampler that picks the likeliest token so reads 128,000 scores once and writes two numbers. The comparison is >
-and not ≥, so that the first of equal scores stays; and a block of −∞ leaves m at −∞, from which nothing can be measured.
+has to be carried along. A sampler that picks the likeliest token so reads 128,000 scores once and writes two numbers.
 """
 INF = math.inf
 
@@ -65,19 +64,15 @@ def cases(draw):
 
     yield case("3, 2 and then 5, 1", [3.0, 2.0], [5.0, 1.0])
     yield case("one token", [7.0])
-    yield case("the largest in the first block", [2.0, 6.0], [5.0, 1.0], [4.0, 0.0])
     yield case("blocks of different lengths", [1.0, 2.0, 0.5], [3.0], [0.0, 4.0, 3.5, 1.0])
     yield case("equal scores: the first token wins", [1.0, 4.0, 4.0], [4.0, 0.0], [4.0])
-    yield case("each block larger than the one before", [0.0, 1.0], [2.0, 3.0], [5.0, 4.0], [7.0, 6.0])
     yield case("all scores far below 0", [-1001.0, -1000.0], [-1000.5, -999.0])
     yield case("scores in the thousands", [0.0, 1000.0], [3000.0, 2999.0])
-    yield case("forbidden tokens", [-INF, 2.0], [3.0, -INF])
     yield case("a first block of forbidden tokens", [-INF, -INF, -INF], [2.0, 1.0], [-INF])
     yield case("scores at the lower end of fp32", [-3.1e38, -3e38], [-3.2e38])
     sizes = [100, 7, 250, 1, 64]
     draw.shuffle(sizes)
     yield Case("422 scores, times ten", ([10 * torch.randn(n) for n in sizes],))
-    yield case("the same block eight times: each token has an eighth", *[[0.0, 50.0]] * 8)
 
 
 def expected(blocks):
@@ -86,18 +81,14 @@ def expected(blocks):
     return scores.index(max(scores)), 1 / math.fsum(math.exp(x - max(scores)) for x in scores)
 
 
-RESCALED, ADDED = (
-    "            l *= math.exp(m - top)\n",
-    "        if m > -math.inf:\n            l += float(torch.exp(x - m).sum())\n",
-)
+RESCALED = "            l *= math.exp(m - top)\n"
+ADDED = "        if m > -math.inf:\n            l += float(torch.exp(x - m).sum())\n"
 KEPT = "    x = torch.cat(list(blocks))\n    return int(x.argmax()), float(torch.softmax(x, 0).max())\n"
 WRONG = {
     "if the token is counted within its block: count from the first token of all": ("before + int", "int"),
     "if the last of equal scores wins: it has to be larger, not as large":
         ("if top > m", "if top > -math.inf and top >= m", "int(x.argmax())", "int((x == top).nonzero()[-1])"),
     "if ℓ is not rescaled when a larger score comes": (RESCALED, ""),
-    "if a block's scores are measured from its own maximum instead of m": ("x - m", "x - top"),
-    "if the score comes back in place of its probability": ("1 / l", "m"),
     "if the blocks are kept and looked at later: each is gone when the next comes": ("    m, l, token", f"{KEPT}    m, l, token"),
     "if the probability is that within the token's block: ℓ has to hold all scores":
         (RESCALED, "            l = float(torch.exp(x - top).sum())\n", ADDED, ""),

@@ -1,6 +1,8 @@
 """Lecture 12: the order in which an 8-bit kernel stores the keys of V."""
 
-from course_lib.exercises.exercise import Exercise
+import torch
+
+from course_lib.exercises.exercise import Case, Exercise
 
 
 def run(function, case):
@@ -26,10 +28,6 @@ EXERCISE = Exercise(
 
 # --- for teachers ---
 
-import torch
-
-from course_lib.exercises.exercise import Case
-
 SOLUTION = '''
 def key_order(vt: torch.Tensor) -> torch.Tensor:
     """V transposed [D, N] -> [D, N'], the keys of each 16 in the order in which the threads hold P."""
@@ -48,12 +46,8 @@ def cases(draw):
     yield Case("48 keys: groups of 16", (torch.arange(48.0)[None],))
     yield Case("a single key", (torch.tensor([[7.0]]),))
     yield Case("10 keys: the missing ones leave gaps", (torch.arange(1.0, 11.0)[None],))
-    yield Case("16 rows of V transposed, 16 keys", (torch.arange(256.0).reshape(16, 16),))
-    yield Case("float16 in, float16 out", (torch.arange(1.0, 21.0, dtype=torch.float16).reshape(2, 10),))
     yield Case("float64: nothing is rounded", (torch.arange(1.0, 41.0, dtype=torch.float64).reshape(2, 20) / 3,))
     yield Case("int64: nothing is rounded", (torch.arange(20)[None] + 2**50,))
-    yield Case("three rows, 43 keys", (torch.arange(1.0, 130.0).reshape(3, 43),))
-    yield Case("two rows, 64 keys", (torch.arange(128.0).reshape(2, 64),))
     for _ in range(8):
         yield Case("any number of keys", (torch.randn(draw.randint(1, 4), draw.randint(1, 150)),))
 
@@ -61,13 +55,12 @@ def cases(draw):
 def expected(vt):
     """Register by register: where thread t's r-th column of a group is read."""
     rows, keys = vt.shape
-    groups = -(-keys // 16)
-    found = torch.zeros(rows, groups * 16, dtype=vt.dtype)
-    for group in range(groups):
-        for t in range(4):
-            for r, column in enumerate((2 * t, 2 * t + 1, 8 + 2 * t, 9 + 2 * t)):
-                if 16 * group + column < keys:
-                    found[:, 16 * group + 4 * t + r] = vt[:, 16 * group + column]
+    columns = [column for t in range(4) for column in (2 * t, 2 * t + 1, 8 + 2 * t, 9 + 2 * t)]
+    found = torch.zeros(rows, -(-keys // 16) * 16, dtype=vt.dtype)
+    for place in range(found.shape[1]):
+        key = place // 16 * 16 + columns[place % 16]
+        if key < keys:
+            found[:, place] = vt[:, key]
     return {"numbers": found, "type": ""}
 
 
@@ -76,14 +69,8 @@ WRONG = {
     "if the order is applied backwards: place p has to hold key order[p]; you put key p in place order[p]": (PARTS, "(-1, 4, 2, 2)"),
     "if the halves of all N' keys are interleaved: the order holds within each 16":
         (f"{PARTS}).transpose(2, 3)", "(2, -1, 2)).transpose(1, 2)"),
-    "if only the first 16 keys are reordered":
-        ("filled.unflatten", "torch.cat([filled[:, :16].unflatten", ".flatten(1)", ".flatten(1), filled[:, 16:]], 1)"),
     "if single keys of both halves alternate, 0 8 1 9 …: a thread holds pairs, 2t and 2t + 1": (PARTS, "(-1, 2, 8)"),
-    "if the order is that of 8 keys, 0 1 4 5 2 3 6 7: it is one of 16, and the second pair is 8 further on": (PARTS, "(-1, 2, 2, 2)"),
     "if no key moves: thread t holds 8 + 2t and 9 + 2t where 4t + 2 and 4t + 3 are read": (".transpose(2, 3)", ""),
-    "if the zeros come first: the missing keys are the last ones": (MISSING, "(-vt.shape[1] % 16, 0)"),
     "if a multiple of 16 gets a further group of zeros": (MISSING, "(0, 16 - vt.shape[1] % 16)"),
-    "if the result is cut to N again: after the reordering keys stand behind place N, too":
-        (".flatten(1)", ".flatten(1)[:, : vt.shape[1]]"),
     "if the result is float32, at the end or on the way: it has vt's dtype, and its digits": ("return filled", "return filled.float()"),
 }  # fmt: skip

@@ -37,16 +37,11 @@ block leaves the weights of the first block as they were, where attention would 
 def cases(draw):
     yield Case("3, 2, 5, 1 in blocks of two", (torch.tensor([3.0, 2.0, 5.0, 1.0]), 2))
     yield Case("one key", (torch.tensor([7.0]), 4))
-    yield Case("one block: the softmax of all scores", (torch.tensor([3.0, 2.0, 5.0, 1.0]), 4))
-    yield Case("blocks of one key", (torch.tensor([3.0, 2.0, 5.0]), 1))
     yield Case("a ragged last block", (torch.randn(9), 4))
     yield Case("a block larger than N", (torch.randn(5), 16))
     yield Case("all scores far below 0", (torch.randn(8) - 1000, 4))
-    yield Case("scores times a hundred", (torch.randn(12) * 100, 4))
-    yield Case("200, 0, 0, 0", (torch.tensor([200.0, 0.0, 0.0, 0.0]), 4))
     large = torch.tensor([20000.0, 0.0, 10000.0, 15000.0, -30000.0, -20000.0, 0.0, -10000.0])
     yield Case("scores in the ten thousands", (large, 4))
-    yield Case("scores in the ten thousands, the other way round", (large.flip(0), 4))
     yield Case("scores at the lower end of fp32, a ragged block", (torch.tensor([-1e38, -2e38, -3e38]), 2))
     yield Case("a late spike", (torch.cat([torch.randn(8), torch.tensor([0.0, 300.0])]), 4))
     yield Case("any sizes", (torch.randn(draw.randint(1, 40)), draw.randint(1, 12)))
@@ -61,16 +56,11 @@ def expected(x, block_n):
     return torch.tensor(weights).float()
 
 
-BLOCKS, SOFTMAX, RETURN = "x.split(block_n)", "torch.softmax(block, 0)", "return torch.cat"
-END = f"{BLOCKS}])"
+BLOCKS, SOFTMAX, END = "x.split(block_n)", "torch.softmax(block, 0)", "x.split(block_n)])"
 WRONG = {
     "from one softmax over all keys: that is attention, and Lite is not": (BLOCKS, "[x]"),
     "if each block has its own maximum, but one sum divides all":
-        (RETURN, "e = torch.cat", SOFTMAX, "torch.exp(block - block.max())", END, f"{END}\n    return e / e.sum()"),
-    "if the weights are divided by the number of blocks: Lite adds the averages, and their sum is no average":
-        (SOFTMAX, f"{SOFTMAX} / len({BLOCKS})"),
-    "if a block is divided by the ℓ of all keys so far, with their maximum: Lite takes each block's own":
-        (SOFTMAX, "torch.softmax(x[: i + block_n], 0)[i:]", f"block in {BLOCKS}", "i in range(0, len(x), block_n)"),
+        ("return torch.cat", "e = torch.cat", SOFTMAX, "torch.exp(block - block.max())", END, f"{END}\n    return e / e.sum()"),
     "if a block is not divided by its sum": (SOFTMAX, "torch.exp(block - block.max())"),
     "without subtracting the maximum of the block: large scores overflow, scores far below 0 give 0/0":
         (SOFTMAX, "torch.exp(block) / torch.exp(block).sum()"),
@@ -79,6 +69,4 @@ WRONG = {
     "if block_n is taken for the number of blocks: x.chunk(n) makes n blocks, x.split(n) makes blocks of n": ("split", "chunk"),
     "if a ragged block is filled up with scores of 0: they take part of the weight":
         (END, "torch.nn.functional.pad(x, (0, -len(x) % block_n)).split(block_n)])[: len(x)]"),
-    "if a ragged block is filled up with scores such as −10⁹: real scores may lie below them, −∞ is below all":
-        (END, "torch.nn.functional.pad(x, (0, -len(x) % block_n), value=-1e9).split(block_n)])[: len(x)]"),
 }  # fmt: skip

@@ -1,6 +1,10 @@
 """Lecture 08: the results of pieces of many sequences, in any order, become one for each row."""
 
-from course_lib.exercises.exercise import Exercise
+import math
+
+import torch
+
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="08",
@@ -24,12 +28,6 @@ EXERCISE = Exercise(
 
 # --- for teachers ---
 
-import math
-
-import torch
-
-from course_lib.exercises.exercise import Case
-
 SOLUTION = '''
 def merge_pieces(O_p: torch.Tensor, L_p: torch.Tensor, owner: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
     """(O [n, d], L [n], base 2) of n rows, from their pieces O_p [p, d] and L_p [p], base 2; piece i is of row owner[i]."""
@@ -42,10 +40,9 @@ def merge_pieces(O_p: torch.Tensor, L_p: torch.Tensor, owner: torch.Tensor, n: i
     return O / torch.where(total == 0, 1.0, total)[:, None], shift + torch.log2(total)
 '''
 WHY = """
-A piece counts by its share of its row's weight, 2^(L_p − L), and it does not matter how many pieces a row has, or when they come. In base 2
-all is as before, if it is base 2 throughout: 2^4.780 is e^3.313. Three places lose a test that has a key everywhere: 0 · NaN, so that an
-unwritten average has to be left out and not multiplied away; −∞ − (−∞) in a row without a key; and the division by its sum of 0.
-x[owner] += y is the fourth: where an index comes twice, PyTorch keeps one of the two.
+A piece counts by its share of its row's weight, 2^(L_p − L), and it does not matter how many pieces a row has, or when they come. Three
+places lose a test that has a key everywhere: 0 · NaN, so that an unwritten average has to be left out and not multiplied away; −∞ − (−∞) in
+a row without a key; and the division by its sum of 0.
 """
 INF = math.inf
 
@@ -55,12 +52,8 @@ def cases(draw):
         O = torch.randn(len(L), d).masked_fill((torch.tensor(L) == -INF)[:, None], math.nan)
         return Case(words, (O, torch.tensor(L), torch.tensor(owner), n))
 
-    by_hand = [[12.689414], [30.179862]], [4.7800262, 7.2396600]
-    yield Case("3, 2 and 5, 1: two pieces of one row", (*map(torch.tensor, by_hand), torch.tensor([0, 0]), 1))
-    yield case("a piece for each row", [1.0, -2.0, 3.0], [0, 1, 2], 3)
+    yield case("two pieces of one row", [4.7800262, 7.2396600], [0, 0], 1)
     yield case("two rows, their pieces in any order", [1.0, 4.0, 2.5, -1.0, 3.0], [1, 0, 1, 0, 1], 2)
-    yield case("pieces of equal weight", [2.0, 2.0, 2.0], [0, 0, 1], 2)
-    yield case("more pieces than rows, d = 1", [0.5, 1.0, 1.5, 2.0, 2.5, 3.0], [0, 0, 0, 1, 0, 0], 2, d=1)
     yield case("a piece without a key", [1.0, -INF, 2.0], [0, 0, 1], 2)
     garbage = torch.tensor([[1.5, -0.5], [INF, -INF], [0.5, 2.0], [7.0, 7.0]])
     L = torch.tensor([1.0, -INF, 2.0, -INF])
@@ -69,9 +62,6 @@ def cases(draw):
     yield case("rows without a piece, the last one too", [1.0, 2.0, 0.0], [2, 0, 2], 4)
     yield case("one row far above the other", [3000.0, 3001.0, -2000.0, -2002.0], [0, 0, 1, 1], 2)
     yield case("all far below 0", [-20000.0, -20003.0, -30000.0], [0, 0, 1], 2)
-    yield case("a piece far below another of its row", [1.0, -5000.0, 0.0], [0, 0, 1], 2)
-    owner = torch.randint(0, 7, (40,))
-    yield Case("40 pieces of 7 rows", (torch.randn(40, 8), 4 * torch.randn(40), owner, 7))
     rows, each = draw.randint(1, 6), [draw.choice((-INF, draw.uniform(-9, 9))) for _ in range(draw.randint(1, 12))]
     yield case("any pieces", each, [draw.randrange(rows) for _ in each], rows, draw.randint(1, 5))
 
@@ -90,19 +80,15 @@ def expected(O_p, L_p, owner, n):
 
 SHIFT, TOTAL = "torch.where(m == -math.inf, 0.0, m)", "torch.where(total == 0, 1.0, total)"
 WRITTEN, LOG = "torch.where(L_p[:, None] == -math.inf, 0.0, O_p)", "shift + torch.log2(total)"
-WEIGHTS, MOST = "torch.exp2(L_p - shift[owner])", 'scatter_reduce(0, owner, L_p, "amax")'
+MOST = 'scatter_reduce(0, owner, L_p, "amax")'
 WRONG = {
     "if base 2 is taken for base e: the strong pieces count too much": ("torch.exp2", "torch.exp", "torch.log2", "torch.log"),
     "if L comes back as a natural logarithm: it is asked for in base 2": (LOG, f"({LOG}) * math.log(2)"),
     "if −∞ is forgotten: unwritten averages give 0 · NaN, and rows without a key −∞ − (−∞) and 0/0":
         (SHIFT, "m", TOTAL, "total", WRITTEN, "O_p"),
-    "if pieces without a key are told by NaN: what was never written may be any number":
-        (WEIGHTS, f"{WEIGHTS}.masked_fill(O_p.isnan().any(1), 0.0)", WRITTEN, "O_p.masked_fill(O_p.isnan(), 0.0)"),
     "if one maximum serves all rows: in a row far below it all weights vanish": (MOST, f"{MOST}.max().expand(n)"),
     "if of several pieces of a row one replaces the other, as with x[owner] += y":
         ("index_add(0, owner, ", "index_put((owner,), "),
     "without subtracting a maximum: 2^L overflows": (SHIFT, "torch.zeros(n)"),
     "if the average of a piece without a key is multiplied by 0: 0 · NaN is NaN": (WRITTEN, "O_p"),
-    "if a row without a key is measured from its maximum: −∞ − (−∞) is NaN": (SHIFT, "m"),
-    "if a row without a key is divided by its sum: 0/0 is NaN": (TOTAL, "total"),
 }  # fmt: skip

@@ -1,6 +1,9 @@
 """Lecture 09: the nearest number of a floating-point format."""
 
-from course_lib.exercises.exercise import Exercise
+import math
+from fractions import Fraction
+
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="09",
@@ -18,11 +21,6 @@ EXERCISE = Exercise(
 
 # --- for teachers ---
 
-import math
-from fractions import Fraction
-
-from course_lib.exercises.exercise import Case
-
 SOLUTION = '''
 def nearest_number(x: float, mantissa: int, lowest: int) -> float:
     """The number nearest to x > 0 of a format with so many mantissa bits and the smallest normal number 2^lowest."""
@@ -32,42 +30,30 @@ def nearest_number(x: float, mantissa: int, lowest: int) -> float:
 '''
 WHY = """
 A format is a ruler whose marks double their distance at each power of two, and keep it below the smallest normal
-number. Rounding is then rounding to whole steps. No case is special: 1.99 rounds up to 2 by itself, and what is at
-most half the smallest number becomes 0. math.frexp reads the exponent off the bits; log2 would round, and be wrong
-just below a power of two.
+number. No case is special: 1.99 rounds up to 2 by itself, and what is at most half the smallest number becomes 0.
+math.frexp reads the exponent off the bits; log2 would round, and be wrong just below a power of two.
 """
 
 
 def cases(draw):
     yield Case("3.3 with two mantissa bits", (3.3, 2, -14))
-    yield Case("3.1: down to the nearest", (3.1, 2, -14))
-    yield Case("a number of the format", (65504.0, 10, -14))
     yield Case("a number below 1", (0.3, 3, -6))
-    yield Case("a tie whose upper neighbour is even", (5.5, 2, -14))
     yield Case("a tie whose lower neighbour is even", (257.0, 7, -126))
     yield Case("a tie whose upper neighbour is even", (259.0, 7, -126))
     yield Case("a tie between 1 and 1.25, which is odd", (1.125, 2, -14))
     yield Case("a little more than a tie", (math.nextafter(257, 258), 7, -126))
     yield Case("a little less than a tie", (math.nextafter(259, 258), 7, -126))
     yield Case("up to the next power of two", (1.99, 3, -6))
-    yield Case("far below the smallest normal number", (5.3 * 2**-10, 3, -6))
     yield Case("just below the smallest normal number", (0.0127, 3, -6))
     yield Case("a tie below the smallest normal number", (2.5 * 2**-9, 3, -6))
-    yield Case("a little more than such a tie", (2.6 * 2**-9, 3, -6))
-    yield Case("a little over half the smallest number", (0.6 * 2**-9, 3, -6))
     yield Case("exactly half the smallest number", (2.0**-10, 3, -6))
-    for x in (11.0, 13.0, 3.0, 6.0, 0.75 * 2**-6, 1.5 * 2**-6, 2.0**-7):
+    for x in (11.0, 3.0, 6.0, 1.5 * 2**-6, 2.0**-7):
         yield Case("no mantissa bits: powers of two and 0", (x, 0, -6))
-    yield Case("the smallest numbers of fp32", (1e-44, 23, -126))
-    yield Case("a large number", (1.2345e300, 10, -14))
     yield Case("beyond 2^1023", (1.2345e308, 10, -14))
     yield Case("below 2^-1022", (1.2345e-310, 23, -1022))
     for _ in range(20):
         x = draw.uniform(1, 2) * 2.0 ** draw.randint(-20, 20)
         yield Case("numbers drawn at random", (x, draw.randint(0, 12), draw.choice((-14, -6, -126))))
-    yield Case("40 mantissa bits, more than fp32 has", (0.1, 40, -126))
-    yield Case("40 mantissa bits, more than fp32 has", (3.3, 40, -126))
-    yield Case("a little less than a tie", (math.nextafter(1.375, 1), 2, -14))
     for x in (1 + 3 * 2.0**-52, math.nextafter(1024, 0), 5e-324, 1.7e308):
         yield Case("mantissa 52, as x itself has: x comes back", (x, 52, -1022))
 
@@ -83,17 +69,8 @@ def expected(x, mantissa, lowest):
 
 
 POWER, ROUND, STEPS = "math.frexp(x)[1] - 1", "round(x / step)", "round(x / step) * step"
-LOW = "x - x % step"
 WRONG = {
     "if bits are cut off instead of rounded": (ROUND, "math.floor(x / step)"),
-    "if the leading 1 is counted among the mantissa bits: they come behind it": ("- mantissa)", "- mantissa + 1)"),
-    "if all is computed in fp32, as NumPy or torch would: a float has 52 bits and goes to 1e308": (
-        "    power", "    import numpy\n    x = numpy.float32(x)\n    power", POWER, "int(numpy.frexp(x)[1]) - 1",
-        "math.ldexp(1.0, power - mantissa)", "numpy.ldexp(numpy.float32(1), power - mantissa)", STEPS, "float(numpy.rint(x / step) * step)",
-    ),
-    "if the steps are counted and not multiplied by their length": (STEPS, f"float({ROUND})"),
-    "if ties go to the even number: it is the even multiple of the step that is asked":
-        (STEPS, f"({LOW} if ({LOW}) % 2 == 0 else {LOW} + step) if 2 * (x % step) == step else {STEPS}"),
     "if ties always go up: 257 then becomes 258 in bf16": (ROUND, "(math.floor(x / step) + (x / step % 1 >= 0.5))"),
     "if the steps go on shrinking below the smallest normal number: the exponent ends there": (f"max({POWER}, lowest)", POWER),
     "if everything below the smallest normal number becomes 0: there are numbers down there, too":

@@ -31,7 +31,7 @@ def online_update(m: float, l: float, x: torch.Tensor) -> tuple[float, float]:
 '''
 WHY = """
 Everything is kept relative to the largest score so far, so no exponential exceeds 1. When the maximum grows, the old sum shrinks by
-exp(m − m_new): one multiplication, however many scores it stands for. With m = −∞ the factor is exp(−∞) = 0.
+exp(m − m_new): one multiplication, however many scores it stands for.
 """
 
 
@@ -43,10 +43,7 @@ def cases(draw):
     yield case("5, 1 after 3, 2", 3.0, 1 + math.exp(-1), 5.0, 1.0)
     yield case("a block below the maximum so far", 5.0, 1.5, 3.0, 2.0)
     yield case("all scores far below 0", -math.inf, 0.0, -1001.0, -1000.0, -1002.0)
-    yield case("scores in the hundreds", 90.0, 2.0, 200.0, 300.0)
-    yield case("200, 0, 0, 0 as the first block", -math.inf, 0.0, 200.0, 0.0, 0.0, 0.0)
     yield case("scores of 10,000 after scores near 0", 1.0, 2.0, 10000.0, 9999.0, 0.0)
-    yield case("scores of −10,000 after scores near 0", 1.0, 2.0, -10000.0, -9999.0)
     yield case("scores at the lower end of fp32", -math.inf, 0.0, -3e38, -3e38)
     yield case("a block of one score", 0.0, 1.0, 0.0)
     yield Case("a long block", (draw.uniform(-30, 30), draw.uniform(1, 9), torch.randn(1000) * 10))
@@ -61,20 +58,13 @@ def expected(m, l, x):
     return new, float(torch.exp(scores - new).sum())
 
 
-FACTOR, ADDED, MAX = " * math.exp(m - new)", "float(torch.exp(x - new).sum())", "max(m, float(x.max()))"
+FACTOR, MAX = " * math.exp(m - new)", "max(m, float(x.max()))"
 WRONG = {
     "if m starts at 0 instead of −∞: all scores far below 0 then vanish": ("    new", "    m = max(m, 0.0)\n    new"),
     "if the old ℓ is not rescaled to the new maximum, or m is overwritten before the factor is taken": (FACTOR, ""),
     "if the factor of the old ℓ is upside down: it is e^(m − m_new), at most 1": ("m - new", "new - m"),
     "without subtracting the maximum: large scores overflow": (FACTOR, "", "x - new", "x"),
     "if the maximum is that of the block alone: it may fall": (MAX, "float(x.max())"),
-    "if the new scores are measured from their own maximum, and m is the larger one": ("x - new", "x - x.max()"),
     "if the new scores are measured from the old m: exp(x − m) is infinite in the first block": ("x - new", "x - m"),
-    "if ℓ is made of L = m + ln ℓ: where scores are large, L has no digits left for it": (
-        "    return", "    L = torch.tensor([m + math.log(l) if l else -math.inf])\n    return",
-        f"l{FACTOR} + {ADDED}", "float(torch.exp(torch.logsumexp(torch.cat([L, x]).double(), 0) - new))",
-    ),
-    "if the new terms are rescaled like the old ℓ: they are measured from the new maximum already":
-        (f"l{FACTOR} + {ADDED}", f"(l + {ADDED}){FACTOR}"),
     "if the old ℓ is dropped: each block is then normalised by its own sum": (f"l{FACTOR} + ", ""),
 }  # fmt: skip

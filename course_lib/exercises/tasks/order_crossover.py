@@ -44,14 +44,8 @@ def cases(draw):
     yield Case("at best equal is not fewer", (16, 2, 4, 2))
     yield Case("equal but for the bytes of L", (14, 4, 2, 2))
     yield Case("equal at one block_n", (24, 1, 2, 2))
-    yield Case("one block of queries: V1 never wins", (64, 64, 64, 4))
-    yield Case("ragged: N = 65 in blocks of 32", (65, 16, 32, 4))
-    yield Case("d = 1: l and m weigh as much as O", (100, 1, 2, 2))
-    yield Case("ragged: N = 130 in blocks of 24", (130, 16, 24, 2))
-    yield Case("ragged: N = 1,000 in blocks of 48", (1000, 64, 48, 2))
     yield Case("N = 4,096, d = 64, 16 queries at a time, fp16", (4096, 64, 16, 2))
     yield Case("the same in fp32", (4096, 64, 16, 4))
-    yield Case("long, with large blocks", (16384, 128, 256, 2))
     for words, size in (("any numbers, small", 12), ("any numbers", 300)):
         for _ in range(30):
             N = draw.randint(1, size)
@@ -74,10 +68,7 @@ WRONG = {
     "if V1's O is counted with e bytes: it is kept in fp32": (O, "2 * e * d"),
     "if V1's O is counted one way: it is read and written for each block of keys": (O, "4 * d"),
     "if ℓ and m are forgotten in V1": (VECTORS, ""),
-    "if V1 only reads O, ℓ and m, or only writes them: each block of keys does both": (O, "4 * d", VECTORS, " + 2 * 4"),
-    "if all has 2 bytes an element: e may be 4": ("    one_pass", "    e = 2\n    one_pass"),
     "if V2's L is forgotten": (L, "* d * e"),
-    "if V1's K and V are forgotten: they are read once": (L, f"{L} + 2 * d * e"),
     "if N // block is taken for ⌈N / block⌉ in both": ("math.ceil(N / block_m)", "(N // block_m)", FIRST, "N // (passes + 1) + 1"),
     "if equal counts pass for fewer": ("(budget - 1)", "budget"),
     "if only powers of two are tried":

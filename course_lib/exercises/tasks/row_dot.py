@@ -41,18 +41,17 @@ def row_dot(o: torch.Tensor, do: torch.Tensor, p: torch.Tensor, dp: torch.Tensor
     return D, p * (dp - D[:, None])
 '''
 WHY = r"""
-$D_i = \sum_j P_{ij}\,dP_{ij}$ needs all keys. With $dP_{ij} = \sum_c dO_{ic} V_{jc}$ the two sums can change places:
-$D_i = \sum_c dO_{ic} \sum_j P_{ij} V_{jc} = \sum_c dO_{ic}\,O_{ic}$. The forward pass has already summed over the
-keys: $O$ is that sum. So $D$ is known before the first block, and each block of $dS$ can be finished alone. Over all
-blocks each row of $dS$ sums to 0; over one block it need not.
+$D_i = \sum_j P_{ij} \sum_c dO_{ic} V_{jc} = \sum_c dO_{ic}\,O_{ic}$: the forward pass has already summed over the keys, and $O$ is that
+sum. So $D$ is known before the first block, and each block of $dS$ can be finished alone. Over all blocks each row of $dS$ sums to 0;
+over one block it need not.
 """
 
 
-def of_attention(n, keys, d, first=0, last=None, kind=torch.float32):
+def of_attention(n, keys, d, first=0, last=None):
     """One block of an attention over all keys."""
     p = torch.softmax(2 * torch.randn(n, keys), dim=1)
     v, do = torch.randn(keys, d), torch.randn(n, d)
-    return (p @ v).to(kind), do.to(kind), p[:, first:last], (do @ v.T)[:, first:last]
+    return p @ v, do, p[:, first:last], (do @ v.T)[:, first:last]
 
 
 def cases(draw):
@@ -60,17 +59,14 @@ def cases(draw):
     yield Case("the 2 × 2 case by hand", tuple(torch.tensor(x) for x in by_hand))
     one_key = [[[1.0, -2.0, 0.5]], [[2.0, 0.5, 4.0]], [[1.0]], [[3.0]]]
     yield Case("one query, one key: dS is 0", tuple(torch.tensor(x) for x in one_key))
-    yield Case("all 5 keys in the block", of_attention(4, 5, 3))
     yield Case("keys 2 and 3 of 5", of_attention(4, 5, 3, 2, 4))
     yield Case("as many keys as queries, as large a d", of_attention(6, 6, 6))
-    yield Case("a block of 4 keys of 10 for 4 queries", of_attention(4, 10, 4, 4, 8))
     o, do, p, dp = of_attention(5, 8, 4, 4, 8)
     p[:2] = 0.0
     yield Case("rows that see no key of the block", (o, do, p, dp))
     yield Case("a ragged block of one key", of_attention(9, 7, 16, 6))
     large = torch.tensor([[300.0, 250.0], [400.0, 300.0]]).half()
     yield Case("float16, with products beyond 65,504", (large, large.flip(1), p[2:4, :3], dp[2:4, :3]))
-    yield Case("float16 o and do, d = 1", of_attention(8, 12, 1, 0, 8, torch.float16))
     keys = draw.randint(3, 12)
     yield Case("any sizes", of_attention(draw.randint(2, 9), keys, draw.randint(1, 9), draw.randint(0, keys - 3)))
 
@@ -87,13 +83,9 @@ WRONG = {
     "if D is summed over the block of P ∘ dP: the keys outside of the block are missing": (PRODUCT, "p * dp"),
     "if D is summed over the queries instead of along each row": ("dim=1", "dim=0"),
     "if D is subtracted along the keys: D[:, None] gives each row its own number": ("D[:, None]", "D"),
-    "if D is a mean: it is a sum over the d entries of a row": ("sum(", "mean("),
     "if 16-bit numbers are multiplied or summed in 16 bits: all is rounded, and ∞ beyond 65,504":
         (PRODUCT, "(o * do).float()"),
-    "if D is subtracted after the product, P ∘ dP − D: P multiplies both": (DS, "p * dp - D[:, None]"),
-    "if dS is dP − D: the factor P is missing": (DS, "dp - D[:, None]"),
     "if D is not subtracted: dS = P ∘ (dP − D)": (DS, "p * dp"),
-    "if D keeps a dimension of length 1: [N] is asked": ("return D", "return D[:, None]"),
     "if D is right, and dS subtracts the sum over the block: the keys outside of it are missing":
         (DS, "p * (dp - (p * dp).sum(dim=1, keepdim=True))"),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from unittest import mock
 
 import torch
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 
 
 def run(function, case):
@@ -32,8 +32,6 @@ EXERCISE = Exercise(
 
 # --- for teachers ---
 
-from course_lib.exercises.exercise import Case
-
 SOLUTION = '''
 def softcap_with_gradient(x: torch.Tensor, cap: float, dy: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """(y, dx) for scores x and the gradient dy of y, all of one shape, float32."""
@@ -49,13 +47,10 @@ all of S, and saves nothing for it.
 
 def cases(draw):
     yield Case("5, 50 and 200 with a cap of 50", (torch.tensor([5.0, 50.0, 200.0]), 50.0, torch.ones(3)))
-    yield Case("scores below 0", (torch.tensor([-5.0, -30.0, -60.0]), 50.0, torch.ones(3)))
     yield Case("a gradient other than 1", (torch.tensor([0.0, 10.0, -10.0]), 20.0, torch.tensor([2.0, -3.0, 0.5])))
     yield Case("a cap below 1", (torch.tensor([0.1, 0.5, -0.7]), 0.5, torch.ones(3)))
     yield Case("scores far beyond the cap", (torch.tensor([0.0, 2e4, -2e4]), 20.0, torch.ones(3)))
     yield Case("a cap far beyond the scores", (torch.tensor([3.0, -0.5, 0.25]), 1e6, torch.ones(3)))
-    yield Case("a cap of 0.001", (torch.tensor([2e-4, -1e-3, 3e-3]), 1e-3, torch.ones(3)))
-    yield Case("a single number", (torch.tensor(-20.0), 30.0, torch.tensor(0.5)))
     yield Case("two heads of 3 × 4 scores", (torch.randn(2, 3, 4) * 40, 30.0, torch.randn(2, 3, 4)))
     yield Case("a block of scores", (torch.randn(5, 7) * 40, draw.uniform(10, 60), torch.randn(5, 7)))
 
@@ -72,9 +67,6 @@ WRONG = {
     "if the slope is 1 − y²: y is c times the tanh that has to be squared": (DX, "dy * (1 - (cap * t) ** 2)"),
     "if the slope is 1 − tanh²(x): x has to be divided by c there, too": (DX, "dy * (1 - torch.tanh(x) ** 2)"),
     "if the chain rule stops half-way: the 1 / c of x / c is missing, and c stays in the slope": (DX, f"cap * {DX}"),
-    "if the slope is divided by c: the c outside and the 1 / c inside cancel": (DX, f"{DX} / cap"),
-    "if y is the tanh alone: c stands outside": ("cap * t", "t"),
-    "if the slope is 1 − tanh without the square: below 0 it is more than 1": (DX, "dy * (1 - t)"),
     "if dx is the slope alone: it has to be multiplied by dy": (DX, "1 - t * t"),
     "with a clamp: it is straight up to c, and its slope jumps from 1 to 0":
         ("cap * t", "x.clamp(-cap, cap)", DX, "dy * (x.abs() < cap)"),

@@ -1,12 +1,9 @@
 """Lecture 10: an order of matmuls that keeps the tensor cores busy."""
 
-import math
 from collections import Counter
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise, defined
 from course_lib.model import pipeline
-
-MOST_IDLE = 0.25
 
 
 def examine(case, result):
@@ -19,21 +16,19 @@ def examine(case, result):
     except (TypeError, ValueError, OverflowError) as error:
         said = str(error)
         return said if said.startswith("order") else 'return a list of (consumer, "QK" or "PV", block)', ""
-    if idle < MOST_IDLE:
-        return "", ""
-    share = "exactly 25" if math.isclose(idle, MOST_IDLE) else f"{100 * idle:.1f}"
-    return "", f"the tensor cores are idle for {share} % of the time; less than 25 % is asked"
+    return (
+        "",
+        "" if idle < 0.25 else f"the tensor cores are idle for {100 * idle:.1f} % of the time; less than 25 % is asked",
+    )
 
 
 def missing(order, blocks):
     """In words which matmul is not in the order, or stands there twice, or is none."""
-    wanted = [(c, kind, j) for j in range(blocks) for kind in ("QK", "PV") for c in (1, 2)]
-    times = Counter(order)
-    if none := times.keys() - set(wanted):
-        return f"order has {min(none)}; consumers are 1 and 2, blocks 0 to {blocks - 1}"
-    twice = [x for x in wanted if times[x] > 1]
-    lacking = [x for x in wanted if not times[x]]
-    return f"order has {twice[0]} twice" if twice else f"order lacks {lacking[0]}" if lacking else ""
+    wanted = Counter((c, kind, j) for j in range(blocks) for kind in ("QK", "PV") for c in (1, 2))
+    if more := Counter(order) - wanted:
+        return f"order has {min(more)} too often; consumers are 1 and 2, blocks 0 to {blocks - 1}"
+    lacking = wanted - Counter(order)
+    return f"order lacks {min(lacking)}" if lacking else ""
 
 
 EXERCISE = Exercise(
@@ -53,8 +48,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def two_consumers(
@@ -79,26 +72,14 @@ order gains is lost in waiting for loads. With a buffer more it wins. So the buf
 
 def cases(draw):
     yield Case("all durations 1", (12, 2, 1, 1, 1, 1))
-    yield Case("loads of 2", (12, 2, 2, 1, 1, 1))
     yield Case("two buffers, a softmax of 2", (12, 2, 2, 1, 2, 1))
-    yield Case("two buffers, loads of 3", (12, 2, 3, 1, 2, 1))
     yield Case("two buffers, a longer QK", (12, 2, 1, 2, 3, 1))
     yield Case("three buffers, a softmax of 3", (12, 3, 2, 1, 3, 1))
-    yield Case("three buffers, a softmax of 4", (12, 3, 2, 1, 4, 1))
     yield Case("four buffers, 20 blocks, a softmax of 7", (20, 4, 3, 2, 7, 2))
-    found = 0
-    while found < 6:  # each has one of the two orders with a margin
+    for _ in range(20):
         sizes = draw.randint(10, 20), draw.randint(2, 4), *(draw.randint(1, 6) for _ in range(4))
-        if pipeline.idle_fraction(pipeline.in_order(_in_turn(*sizes[:2]), *sizes)) < 0.2:
-            found += 1
+        if pipeline.idle_fraction(pipeline.in_order(defined(SOLUTION, "two_consumers")(*sizes), *sizes)) < 0.2:
             yield Case("any durations", sizes)
-
-
-def _in_turn(blocks, buffers):
-    """Each consumer's matmuls in its own order, PV a step behind QK, and with two buffers before it."""
-    steps = [(j + (kind == "PV"), c, (kind == "QK") == (buffers == 2), kind, j)
-             for j in range(blocks) for c in (1, 2) for kind in ("QK", "PV")]  # fmt: skip
-    return [(c, kind, j) for _, c, _, kind, j in sorted(steps)]
 
 
 def expected(blocks, buffers, load, qk, softmax, pv):
@@ -116,12 +97,5 @@ WRONG = {
         ("return order", SORTED.format('x[2], x[0], x[1] == "PV"')),
     "if both consumers are at the same point: they take their exponentials at the same time":
         ("return order", SORTED.format('x[2], x[1] == "PV", x[0]')),
-    "if a consumer's third QK, or each, comes before its first PV: there are registers for the scores of two blocks":
-        ("return order", SORTED.format('x[1] == "PV", x[2], x[0]')),
-    "if one consumer goes through all blocks before the other begins: buffers wait for both":
-        ("return order", SORTED.format('x[0], x[2], x[1] == "PV"')),
-    "if PV stands before the QK that it needs": ("return order", SORTED.format("x[2], x[0], x[1]")),
-    "if the last PV are missing": ("return order", "return order[:-2]"),
-    "if consumers are counted from 0: they are 1 and 2": ("(1, 2)", "(0, 1)"),
     "if the two orders change places: it is QK first that needs a third buffer": ("buffers > 2", "buffers == 2"),
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """Lecture 13: who owns a token in zigzag order, and where."""
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="13",
@@ -21,8 +21,6 @@ EXERCISE = Exercise(
 
 # --- for teachers ---
 
-from course_lib.exercises.exercise import Case
-
 SOLUTION = '''
 def zigzag_owner(token: int, ranks: int, length: int) -> tuple[int, int]:
     """(rank, place) of a token in zigzag order."""
@@ -40,15 +38,9 @@ def cases(draw):
     yield Case("an early token", (2, 4, 16))
     yield Case("a late token", (12, 4, 16))
     yield Case("the last token is with rank 0", (15, 4, 16))
-    yield Case("the first token", (0, 4, 16))
-    yield Case("the second token of the last early piece", (7, 4, 16))
     yield Case("the middle: piece P belongs to the last rank", (8, 4, 16))
-    yield Case("the second token of a late piece", (13, 4, 16))
-    yield Case("pieces of three", (20, 4, 24))
-    yield Case("three ranks", (10, 3, 12))
     yield Case("one rank has all", (5, 1, 8))
     yield Case("11 ranks: 15 / 22 is no float", (15, 11, 22))
-    yield Case("a billion tokens", (987_654_321, 512, 1024 * 1_000_000))
     yield Case("the last token of a piece of a million", (999_999_999, 512, 1024 * 1_000_000))
     for _ in range(16):
         ranks, size = draw.randint(1, 40), draw.randint(1, 50)
@@ -63,7 +55,6 @@ def expected(token, ranks, length):
         for before, piece in ((0, early), (size, late)):
             if token in piece:
                 return rank, before + piece.index(token)
-    raise ValueError(f"token is {token}; the sequence has {length}")
 
 
 EARLY, RANK, PLACE = "(piece, place)", "2 * ranks - 1 - piece", "size + place"
@@ -71,13 +62,8 @@ WRONG = {
     "if each rank has one piece: that is contiguous order": ("(2 * ranks)", "ranks"),
     "if the piece is computed with floats: a quotient may come out just below its whole number; // is exact":
         ("piece, place = divmod(token, size)", "piece = int(token / length * 2 * ranks)\n    place = token - piece * size"),
-    "if tokens are dealt out one by one: that is striped order":
-        (f"{EARLY} if piece < ranks else ({RANK}, {PLACE})", "(token % ranks, token // ranks)"),
     "if the late pieces go to ranks 0 to P − 1 again: they go back, P − 1 to 0": (RANK, "piece - ranks"),
-    "if the late piece is 2P − r: pieces are counted from 0, so it is 2P − 1 − r": (RANK, "2 * ranks - piece"),
     "if place and rank change places": (EARLY, "(place, piece)", f"{RANK}, {PLACE}", f"{PLACE}, {RANK}"),
-    "if place and rank change places for an early piece": (EARLY, "(place, piece)"),
     "if the place is that within the piece: a late piece follows the early one": (PLACE, "place"),
-    "if a late piece is kept backwards: only the ranks go back, tokens keep their order": (PLACE, "2 * size - 1 - place"),
     "if the place is that in the sequence: it is that in the rank's share": (EARLY, "(piece, token)", PLACE, "token"),
 }  # fmt: skip
