@@ -60,9 +60,7 @@ def _path_with(folder: Path) -> str:
 def copy_assets(folder: Path) -> None:
     """Put fonts, MathJax and reveal.js into a folder. Raises FileNotFoundError if they were not fetched."""
     if not MODULES.is_dir():
-        raise FileNotFoundError(
-            "the web packages are missing: run python -m course_lib.publish.web (make book does)"
-        )
+        raise FileNotFoundError("the web packages are missing: run python -m course_lib.publish.web (make book does)")
     folder.mkdir(parents=True, exist_ok=True)
     rules = []
     for (family, weight, style), file in FONTS.items():
