@@ -1,11 +1,12 @@
-"""What the warps of a specialised kernel share: a ring of tiles in shared memory, a queue of numbers, turns.
+"""What the warps of a specialised kernel share: a ring of tiles in shared memory, a queue of numbers.
 
-Each is a few mbarriers. An mbarrier counts arrivals (and bytes that TMA is to bring); when all are there, its
-phase flips. A waiting warp names the phase, 0 or 1, that it waits for. Source: FlashAttention-3 (arXiv 2407.08608),
-section 3.1, Algorithms 1 and 2; PTX ISA, "mbarrier".
+Each is a few mbarriers; half of a ring's may be named barriers instead. An mbarrier counts arrivals (and bytes that TMA is to
+bring); when all are there, its phase flips. A waiting warp names the phase, 0 or 1, that it waits for.
+Source: FlashAttention-3 (arXiv 2407.08608), section 3.1, Algorithms 1 and 2; PTX ISA, "mbarrier".
 """
 
 from course_lib.kernels import aggregate, gl, gluon, mbarrier, tma
+from course_lib.kernels.hopper import named
 
 
 @gluon.jit
@@ -21,26 +22,34 @@ def barriers(N: gl.constexpr, ARRIVALS: gl.constexpr):
 class Ring:
     """BUFFERS tiles, used in turn: tile n lies in buffer n % BUFFERS, which is filled and emptied once for each n // BUFFERS.
 
-    ``full`` flips when TMA has brought all bytes, ``empty`` when every reader has released the buffer.
+    ``full`` flips when TMA has brought all bytes, ``empty`` when every reader has released the buffer. NAMED: instead of
+    ``empty``, the named barriers from this number on, at which the THREADS of the readers and of one producing warp arrive.
     """
 
     tiles: gl.shared_memory_descriptor
     full: gl.shared_memory_descriptor
     empty: gl.shared_memory_descriptor
     BUFFERS: gl.constexpr
+    NAMED: gl.constexpr
+    THREADS: gl.constexpr
 
     @gluon.constexpr_function
-    def __init__(self, tiles, full, empty, BUFFERS):
+    def __init__(self, tiles, full, empty, BUFFERS, NAMED=0, THREADS=0):
         self.tiles = tiles
         self.full = full
         self.empty = empty
         self.BUFFERS = gl.constexpr(BUFFERS)
+        self.NAMED = gl.constexpr(NAMED)
+        self.THREADS = gl.constexpr(THREADS)
 
     @gluon.jit
     def fill(self, n, desc, at):
         """Producer: wait until the buffer is empty, then issue the load of the block at ``at``."""
         buffer = n % self.BUFFERS
-        mbarrier.wait(self.empty.index(buffer), ((n // self.BUFFERS) & 1) ^ 1)  # of a fresh barrier, phase 1 has passed
+        if self.NAMED == 0:  # of a fresh mbarrier, phase 1 has passed
+            mbarrier.wait(self.empty.index(buffer), ((n // self.BUFFERS) & 1) ^ 1)
+        elif n >= self.BUFFERS:
+            named.sync(self.NAMED + buffer, self.THREADS)
         mbarrier.expect(self.full.index(buffer), desc.block_type.nbytes)
         tma.async_copy_global_to_shared(desc, at, self.full.index(buffer), self.tiles.index(buffer))
 
@@ -55,16 +64,30 @@ class Ring:
     def release(self, n):
         """Consumer: done with tile n. wgmma reads as TMA writes, asynchronously; after loads of the threads' own,
         ``fence_async_shared`` comes first."""
-        mbarrier.arrive(self.empty.index(n % self.BUFFERS), count=1)
+        if self.NAMED:
+            named.arrive(self.NAMED + n % self.BUFFERS, self.THREADS)
+        else:
+            mbarrier.arrive(self.empty.index(n % self.BUFFERS), count=1)
+
+    @gluon.jit
+    def release_after(self, n, x):
+        """Consumer: done with tile n, once x is known (``named.arrive_after``)."""
+        named.arrive_after(self.NAMED + n % self.BUFFERS, x, self.THREADS)
 
 
 @gluon.jit
-def make_ring(desc, BUFFERS: gl.constexpr, READERS: gl.constexpr):
-    """A ring for blocks of ``desc``, each read by READERS warpgroups."""
+def make_ring(desc, BUFFERS: gl.constexpr, READERS: gl.constexpr, NAMED: gl.constexpr = 0):
+    """A ring for blocks of ``desc``, each read by READERS warpgroups; NAMED: filled by a single warp."""
     tiles = gl.allocate_shared_memory(
         desc.dtype, [BUFFERS, 1, 1, desc.block_type.shape[2], desc.block_type.shape[3]], desc.layout
     )
-    return Ring(tiles, barriers(BUFFERS, 1), barriers(BUFFERS, READERS), BUFFERS)
+    full = barriers(BUFFERS, 1)
+    # No barrier that nobody waits for: the compiler would lay something else in its place (TMA's tiles, the counter's answer), and
+    # what lies on a barrier that was made and not invalidated may be lost.
+    empty = full
+    if NAMED == 0:
+        empty = barriers(BUFFERS, READERS)
+    return Ring(tiles, full, empty, BUFFERS, NAMED, 128 * READERS + 32)
 
 
 @aggregate
@@ -183,32 +206,3 @@ def make_queue(READERS: gl.constexpr):
     """A queue that READERS warpgroups read, each of them every message."""
     numbers = gl.allocate_shared_memory(gl.int32, [8, 1], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     return Queue(numbers, barriers(2, 1), barriers(2, READERS))
-
-
-@aggregate
-class Turns:
-    """Ping-pong: warpgroups issue their matmuls one after another, the first of them first."""
-
-    mine: gl.shared_memory_descriptor
-    GROUPS: gl.constexpr
-
-    @gluon.constexpr_function
-    def __init__(self, mine, GROUPS):
-        self.mine = mine
-        self.GROUPS = gl.constexpr(GROUPS)
-
-    @gluon.jit
-    def take(self, n, ME: gl.constexpr):
-        """Wait for turn n of warpgroup ME."""
-        mbarrier.wait(self.mine.index(ME), (n & 1) ^ (1 if ME == 0 else 0))
-
-    @gluon.jit
-    def give(self, ME: gl.constexpr):
-        """Let the next warpgroup issue."""
-        mbarrier.arrive(self.mine.index((ME + 1) % self.GROUPS), count=1)
-
-
-@gluon.jit
-def make_turns(GROUPS: gl.constexpr):
-    """Turns of so many warpgroups."""
-    return Turns(barriers(GROUPS, 1), GROUPS)
