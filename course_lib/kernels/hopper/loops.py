@@ -2,7 +2,7 @@
 
 All take (mine, q, acc, m, l, rows, clear, total, step), ``mine`` a ``specialised.Warpgroup``, and visit blocks total - 1 … 0, masked
 from ``clear`` on; they return (acc, m, l, step), ``step`` counting the blocks of all tiles.
-Source: FlashAttention-3 (arXiv 2407.08608), Algorithms 1 and 2, appendices B.2 and B.3.
+Source: FlashAttention-3 (arXiv 2407.08608), Algorithms 1 and 2, appendix B.3.
 """
 
 from course_lib.kernels import gluon, warpgroup_mma_wait

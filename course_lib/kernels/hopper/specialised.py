@@ -2,8 +2,8 @@
 
 One warp (the producer; one thread of it) issues the TMA loads of tiles; warpgroups of 128 threads (the consumers), each
 with 64 rows of Q, multiply and take the softmax. Sources: FlashAttention-3 (arXiv 2407.08608): Algorithm 1 is ``IN_FLIGHT=1``, Algorithm 2,
-where S of the next block is issued before P V of this one, 2; its appendix B.3 is 3. ``PING_PONG`` is in section 3.1; what ``LATE``
-is for, its appendix B.2 shows.
+where S of the next block is issued before P V of this one, 2; its appendix B.3 is 3. ``PING_PONG`` is in section 3.1.
+``LATE`` is not in the paper: ``loops.late_wait``.
 """
 
 from course_lib.kernels import LOG2E, aggregate, fence_async_shared, gl, gluon, tma, warpgroup_mma
