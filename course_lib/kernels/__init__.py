@@ -20,6 +20,9 @@ class _Missing:
     def __call__(self, *args: Any, **kwargs: Any) -> "_Missing":
         return self
 
+    def __or__(self, other: Any) -> "_Missing":
+        return self
+
 
 def _load(module: str) -> Any:
     return _Missing() if runtime.mode() == "no kernels" else importlib.import_module(module)

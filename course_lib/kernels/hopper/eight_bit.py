@@ -8,7 +8,7 @@ Source: FlashAttention-3 (arXiv 2407.08608), section 3.3, whose kernel transpose
 
 from course_lib.kernels import LOG2E, fence_async_shared, gl, gluon, tma, warpgroup_mma, warpgroup_mma_wait
 from course_lib.kernels.hopper import named
-from course_lib.kernels.hopper.rings import make_queue, make_ring
+from course_lib.kernels.hopper.rings import make_named_ring, make_queue, make_ring
 from course_lib.kernels.hopper.specialised import ROWS, producer
 
 
@@ -158,7 +158,10 @@ def eight_bit_kernel(
     gl.static_assert(STAGES >= 2, "with one buffer, K of the block after the next waits for V of this one")
     BLOCK_M: gl.constexpr = 2 * ROWS
     blocks = gl.cdiv(n_q, BLOCK_M)
-    k_ring, v_ring = make_ring(k_desc, STAGES, 2, named.K_EMPTY), make_ring(v_desc, STAGES, 2, named.V_EMPTY)
+    k_ring, v_ring = (
+        make_named_ring(k_desc, STAGES, 2, named.K_EMPTY),
+        make_named_ring(v_desc, STAGES, 2, named.V_EMPTY),
+    )
     q0, q1 = make_ring(q_desc, 2, 1), make_ring(q_desc, 2, 1)
     o_smem = gl.allocate_shared_memory(o_desc.dtype, [2, 1, 1, ROWS, BLOCK_D], o_desc.layout)
     queue = make_queue(2)

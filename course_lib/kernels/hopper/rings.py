@@ -22,34 +22,26 @@ def barriers(N: gl.constexpr, ARRIVALS: gl.constexpr):
 class Ring:
     """BUFFERS tiles, used in turn: tile n lies in buffer n % BUFFERS, which is filled and emptied once for each n // BUFFERS.
 
-    ``full`` flips when TMA has brought all bytes, ``empty`` when every reader has released the buffer. NAMED: instead of
-    ``empty``, the named barriers from this number on, at which the THREADS of the readers and of one producing warp arrive.
+    ``full`` flips when TMA has brought all bytes, ``empty`` when every reader has released the buffer.
     """
 
     tiles: gl.shared_memory_descriptor
     full: gl.shared_memory_descriptor
     empty: gl.shared_memory_descriptor
     BUFFERS: gl.constexpr
-    NAMED: gl.constexpr
-    THREADS: gl.constexpr
 
     @gluon.constexpr_function
-    def __init__(self, tiles, full, empty, BUFFERS, NAMED=0, THREADS=0):
+    def __init__(self, tiles, full, empty, BUFFERS):
         self.tiles = tiles
         self.full = full
         self.empty = empty
         self.BUFFERS = gl.constexpr(BUFFERS)
-        self.NAMED = gl.constexpr(NAMED)
-        self.THREADS = gl.constexpr(THREADS)
 
     @gluon.jit
     def fill(self, n, desc, at):
         """Producer: wait until the buffer is empty, then issue the load of the block at ``at``."""
         buffer = n % self.BUFFERS
-        if self.NAMED == 0:  # of a fresh mbarrier, phase 1 has passed
-            mbarrier.wait(self.empty.index(buffer), ((n // self.BUFFERS) & 1) ^ 1)
-        elif n >= self.BUFFERS:
-            named.sync(self.NAMED + buffer, self.THREADS)
+        mbarrier.wait(self.empty.index(buffer), ((n // self.BUFFERS) & 1) ^ 1)  # of a fresh barrier, phase 1 has passed
         mbarrier.expect(self.full.index(buffer), desc.block_type.nbytes)
         tma.async_copy_global_to_shared(desc, at, self.full.index(buffer), self.tiles.index(buffer))
 
@@ -64,30 +56,71 @@ class Ring:
     def release(self, n):
         """Consumer: done with tile n. wgmma reads as TMA writes, asynchronously; after loads of the threads' own,
         ``fence_async_shared`` comes first."""
-        if self.NAMED:
-            named.arrive(self.NAMED + n % self.BUFFERS, self.THREADS)
-        else:
-            mbarrier.arrive(self.empty.index(n % self.BUFFERS), count=1)
+        mbarrier.arrive(self.empty.index(n % self.BUFFERS), count=1)
+
+
+@gluon.jit
+def make_ring(desc, BUFFERS: gl.constexpr, READERS: gl.constexpr):
+    """A ring for blocks of ``desc``, each read by READERS warpgroups."""
+    tiles = gl.allocate_shared_memory(
+        desc.dtype, [BUFFERS, 1, 1, desc.block_type.shape[2], desc.block_type.shape[3]], desc.layout
+    )
+    return Ring(tiles, barriers(BUFFERS, 1), barriers(BUFFERS, READERS), BUFFERS)
+
+
+@aggregate
+class NamedRing:
+    """A ``Ring`` whose readers give buffers back at named barriers, of which the first is FIRST, so that a wait can be held behind it."""
+
+    tiles: gl.shared_memory_descriptor
+    full: gl.shared_memory_descriptor
+    BUFFERS: gl.constexpr
+    FIRST: gl.constexpr
+    THREADS: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(self, tiles, full, BUFFERS, FIRST, THREADS):
+        self.tiles = tiles
+        self.full = full
+        self.BUFFERS = gl.constexpr(BUFFERS)
+        self.FIRST = gl.constexpr(FIRST)
+        self.THREADS = gl.constexpr(THREADS)
+
+    @gluon.jit
+    def fill(self, n, desc, at):
+        buffer = n % self.BUFFERS
+        if n >= self.BUFFERS:
+            named.sync(self.FIRST + buffer, self.THREADS)
+        mbarrier.expect(self.full.index(buffer), desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(desc, at, self.full.index(buffer), self.tiles.index(buffer))
+
+    @gluon.jit
+    def wait(self, n, ROWS: gl.constexpr, COLS: gl.constexpr):
+        buffer = n % self.BUFFERS
+        mbarrier.wait(self.full.index(buffer), (n // self.BUFFERS) & 1)
+        return self.tiles.index(buffer).reshape([ROWS, COLS])
+
+    @gluon.jit
+    def release(self, n):
+        named.arrive(self.FIRST + n % self.BUFFERS, self.THREADS)
 
     @gluon.jit
     def release_after(self, n, x):
         """Consumer: done with tile n, once x is known (``named.arrive_after``)."""
-        named.arrive_after(self.NAMED + n % self.BUFFERS, x, self.THREADS)
+        named.arrive_after(self.FIRST + n % self.BUFFERS, x, self.THREADS)
 
 
 @gluon.jit
-def make_ring(desc, BUFFERS: gl.constexpr, READERS: gl.constexpr, NAMED: gl.constexpr = 0):
-    """A ring for blocks of ``desc``, each read by READERS warpgroups; NAMED: filled by a single warp."""
+def make_named_ring(desc, BUFFERS: gl.constexpr, READERS: gl.constexpr, FIRST: gl.constexpr):
+    """A named ring for blocks of ``desc``, filled by one warp and read by READERS warpgroups.
+
+    No mbarrier that nobody waits for: the compiler would lay something else in its place (TMA's tiles, the counter's answer), and
+    what lies on a barrier that was made and not invalidated may be lost.
+    """
     tiles = gl.allocate_shared_memory(
         desc.dtype, [BUFFERS, 1, 1, desc.block_type.shape[2], desc.block_type.shape[3]], desc.layout
     )
-    full = barriers(BUFFERS, 1)
-    # No barrier that nobody waits for: the compiler would lay something else in its place (TMA's tiles, the counter's answer), and
-    # what lies on a barrier that was made and not invalidated may be lost.
-    empty = full
-    if NAMED == 0:
-        empty = barriers(BUFFERS, READERS)
-    return Ring(tiles, full, empty, BUFFERS, NAMED, 128 * READERS + 32)
+    return NamedRing(tiles, barriers(BUFFERS, 1), BUFFERS, FIRST, 128 * READERS + 32)
 
 
 @aggregate

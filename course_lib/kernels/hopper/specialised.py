@@ -9,7 +9,7 @@ where S of the next block is issued before P V of this one, 2; its appendix B.3 
 from course_lib.kernels import LOG2E, aggregate, fence_async_shared, gl, gluon, tma, warpgroup_mma
 from course_lib.kernels.hopper import named
 from course_lib.kernels.hopper.loops import late_wait, one_after_another, overlapped, three_matmuls
-from course_lib.kernels.hopper.rings import Ring, make_queue, make_ring
+from course_lib.kernels.hopper.rings import NamedRing, Ring, make_named_ring, make_queue, make_ring
 
 ROWS = gl.constexpr(64)  # of Q for a consumer: wgmma multiplies 64 rows
 
@@ -64,8 +64,8 @@ def producer(
 class Warpgroup:
     """What a consumer works with: the rings, its turn, and the things that it does with a block of keys."""
 
-    k_ring: Ring
-    v_ring: Ring
+    k_ring: Ring | NamedRing
+    v_ring: Ring | NamedRing
     n_k: gl.tensor
     offset: gl.tensor
     scale: gl.tensor
@@ -225,8 +225,11 @@ def specialised_kernel(
     )
     BLOCK_M: gl.constexpr = CONSUMERS * ROWS
     blocks = gl.cdiv(n_q, BLOCK_M)
-    k_ring = make_ring(k_desc, STAGES, CONSUMERS, named.K_EMPTY if LATE else 0)
-    v_ring = make_ring(v_desc, STAGES, CONSUMERS, named.V_EMPTY if LATE else 0)
+    if LATE:
+        k_ring = make_named_ring(k_desc, STAGES, CONSUMERS, named.K_EMPTY)
+        v_ring = make_named_ring(v_desc, STAGES, CONSUMERS, named.V_EMPTY)
+    else:
+        k_ring, v_ring = make_ring(k_desc, STAGES, CONSUMERS), make_ring(v_desc, STAGES, CONSUMERS)
     q0, q1 = make_ring(q_desc, 2, 1), make_ring(q_desc, 2, 1)
     q2 = q1
     if CONSUMERS == 3:
