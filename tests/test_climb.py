@@ -11,7 +11,7 @@ GRID = climb_records.GRID
 
 
 def test_counts_are_those_that_the_page_derives() -> None:
-    assert [round(climb_records.cycles("Online", d), -1) for d in (64, 128)] == [920, 1580]
+    assert [round(climb_records.cycles("Online", d), -1) for d in (64, 128)] == [920, 1560]
     assert climb_records.expected("exp2", 64, False, 4096) == pytest.approx(920 / (920 - 136), rel=2e-3)
     assert climb_records.expected("causal block skipping", 64, True, 4096) == pytest.approx(4096 / 2080)
     assert climb_records.expected("overlap", 128, False, 4096) == pytest.approx(32 / 26)
@@ -46,8 +46,8 @@ def test_the_stairs_are_drawn_at_every_shape_and_name_the_rung_that_attention_la
 
 def test_a_step_that_does_nothing_is_up_in_about_half_of_ten_cells() -> None:
     up = {row[0]: row[-2:] for row in climb.ten_cells().rows}
-    assert up["tuned"] == [4, 8]
-    assert up["overlap"] == [2, 10]
+    assert up["tuned"] == [2, 5]
+    assert up["overlap"] == [5, 10]
 
 
 def test_a_gain_that_one_kernel_timed_twice_has_too_is_marked() -> None:
@@ -76,8 +76,10 @@ def test_the_assembler_guards_each_power_unless_small_results_may_be_zero() -> N
 
 
 @pytest.mark.kernel
-def test_the_assembler_lifts_the_wait_for_pv_over_the_softmax() -> None:
+def test_the_assembler_lifts_the_wait_for_pv_over_the_softmax_unless_a_barrier_holds_it() -> None:
     rows = {(row[0], row[1]): row[2] for row in climb.order().rows}
     assert rows["overlap", "PTX"].endswith("wait(0)")
     assert rows["overlap", "machine code"].index("wait(0)") < rows["overlap", "machine code"].index("EX2")
-    assert rows["lecture 12's", "machine code"].endswith("wait(0)")
+    for held in ("late wait", "lecture 12's"):
+        order = rows[held, "machine code"]
+        assert order.index("wait(1)") < order.index("EX2") < order.index("wait(0)")
