@@ -41,8 +41,8 @@ if name == "pieces":
 print("done")
 """
 NAMES = [
-    "Online", "causal block skipping", "TMA", "persistent", "specialised", "overlap", "ping-pong", "pieces", "attention()",
-    "Hopper", "Triton",
+    "Online", "causal block skipping", "TMA", "persistent", "specialised", "overlap", "ping-pong", "late wait", "pieces",
+    "attention()", "Hopper", "Triton",
 ]  # fmt: skip
 
 

@@ -64,7 +64,7 @@ def _plan(axes: Sequence[Axes]) -> None:
     bars.axvline(peak, color=style.BLACK, lw=1, ls="--")
     bars.text(peak, 4.6, f"peak {peak:.0f} ", ha="right", fontsize=11)
     bars.set(xlim=(0, 1000), ylim=(-0.5, 5), xlabel="TFLOP/s", yticks=[])
-    bars.set_title("From a third of the peak to two thirds", loc="left", weight="bold")
+    bars.set_title("From a third of the peak to seven tenths", loc="left", weight="bold")
     bars.grid(False)
     wide = 0.55
     steps.plot([-0.5, 0], [0, 0], color=style.BLUE, lw=4, solid_capstyle="butt")
@@ -198,7 +198,7 @@ def order() -> Table:
     """What comes when in the loop over keys, d = 128: in PTX, which the assembler is given, and in its machine code."""
     x = torch.empty(1, 16, 4096, 128, dtype=torch.bfloat16, device="meta")
     calls: dict[str, Call] = {
-        name: (forward, (RUNGS[name], x, x, x), {}) for name in ("overlap", "specialised", "ping-pong")
+        name: (forward, (RUNGS[name], x, x, x), {}) for name in ("overlap", "specialised", "ping-pong", "late wait")
     }
     calls["lecture 12's"] = (eight_bit.attention, (x, x, x), {"kernel": "Hopper"})
     found = {name: report.order for name, report in zip(calls, inspect_all(list(calls.values())), strict=True)}
@@ -248,7 +248,7 @@ def _lost(ax: Axes) -> None:
         left += share
     ax.set(xlim=(0, 1), ylim=(-0.6, 0.6))
     ax.axis("off")
-    ax.set_title("Idle cycles cost most of the missing third, then the clock", loc="left", weight="bold")
+    ax.set_title("Idle cycles and the lower clock cost about as much", loc="left", weight="bold")
     style.source_note(ax, f"{label(COUNTERS)}; 32 heads of 8,192, d = 128, no mask")
 
 

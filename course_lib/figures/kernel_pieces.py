@@ -9,7 +9,7 @@ from IPython.display import Markdown
 
 from course_lib.figures.records import rows
 from course_lib.instruments.compiled import inspect_all
-from course_lib.kernels.hopper import RUNGS, THREE_MATMULS, forward, pieces, rings, specialised
+from course_lib.kernels.hopper import RUNGS, THREE_MATMULS, forward, loops, pieces, rings, specialised
 from course_lib.model import registers
 from course_lib.show.display import excerpt, source
 from course_lib.show.tables import Table
@@ -73,7 +73,7 @@ def partition_code() -> Markdown:
 
 def consumer_code() -> Markdown:
     """The loop of a consumer that does one matmul after another."""
-    return source(specialised._one_after_another)
+    return source(loops.one_after_another)
 
 
 def compiled_pieces() -> Table:

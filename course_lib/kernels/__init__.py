@@ -20,6 +20,9 @@ class _Missing:
     def __call__(self, *args: Any, **kwargs: Any) -> "_Missing":
         return self
 
+    def __or__(self, other: Any) -> "_Missing":
+        return self
+
 
 def _load(module: str) -> Any:
     return _Missing() if runtime.mode() == "no kernels" else importlib.import_module(module)
@@ -31,6 +34,22 @@ gluon, gl = _load("triton.experimental.gluon"), _load("triton.experimental.gluon
 _hopper = _load("triton.experimental.gluon.language.nvidia.hopper")
 mbarrier, tma, fence_async_shared = _hopper.mbarrier, _hopper.tma, _hopper.fence_async_shared
 warpgroup_mma, warpgroup_mma_wait = _hopper.warpgroup_mma, _hopper.warpgroup_mma_wait
+
+
+def _async_atomic_add() -> Any:
+    """TMA adds a block in shared memory to one in memory; of Triton 3.6 and 3.7 Gluon has the operation, but no public name."""
+    if hasattr(tma, "async_atomic_add"):
+        return tma.async_atomic_add
+    from triton._C.libtriton import ir
+
+    def async_atomic_add(tensor_desc: Any, coord: Any, src: Any, _semantic: Any = None) -> None:
+        coord = _semantic._convert_to_ir_values(coord, require_i64=False)
+        _semantic.builder.create_async_tma_reduce(ir.DESCRIPTOR_REDUCE_KIND.ADD, tensor_desc.handle, coord, src.handle)
+
+    return gl._core.builtin(async_atomic_add)
+
+
+async_atomic_add = _async_atomic_add()
 LOG2E = tl.constexpr(math.log2(math.e))
 aggregate = tl.core._aggregate  # the public name is still missing in 3.6 to 3.7
 

@@ -22,7 +22,6 @@ SHOWN = ("nvidia-h200", "nvidia-h100")  # on the page, where they are recorded
 PAGE = DATA.parent / "docs" / "speed.md"
 BLOCK = re.compile(r"(?<=<!-- bench -->\n).*?(?=<!-- /bench -->)", re.S)
 NAMES = {"cuDNN": "cuDNN", "FA2": "FlashAttention-2", "FA4": "FlashAttention-4", "FlexAttention": "FlexAttention"}
-OLDER = {"f6bb238": ", whose forward kernel copied with four warps instead of one"}  # commits before a kernel changed
 KIND = dict(zip(HOW, ("replayed CUDA graphs", "eager calls"), strict=True))
 
 
@@ -61,10 +60,9 @@ def _made(run: data.Measured) -> str:
     for direction in ("forward", "backward"):
         ours = [row.tflops for row in rows if (row.algorithm, row.direction, row.how) == (OURS, direction, "graphs")]
         speeds.append(f"{min(ours):.0f} to {max(ours):.0f} TFLOP/s {direction}")
-    at = f"at commit {made['commit']}{OLDER.get(made['commit'], '')}"
     return (
         f"{made['device']}: measured {made['date'][:10]} with {versions}\n"
-        f"by `{made['command']}` {at}, all in one run;\n`{OURS}` itself at {' and '.join(speeds)} in graphs."
+        f"by `{made['command']}` at commit {made['commit']}, all in one run;\n`{OURS}` itself at {' and '.join(speeds)} in graphs."
     )
 
 

@@ -65,6 +65,7 @@ ALGORITHM = {
     "specialised": GREEN,
     "overlap": GREEN,
     "ping-pong": GREEN,
+    "late wait": GREEN,
     "three matmuls": PURPLE,
     "ring": BLUE,
     "fixed order": ORANGE,

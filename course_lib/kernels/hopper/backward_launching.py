@@ -15,7 +15,7 @@ from course_lib.kernels.portable.tiles import strides_in_units
 
 
 class BackwardTiling(NamedTuple):
-    """Queries a block, buffers for blocks of queries, and whether S and dP start from -L / scale and -delta."""
+    """Queries a block, buffers for blocks of queries, and whether S starts from -L / scale."""
 
     block_m: int
     buffers: int
@@ -31,10 +31,10 @@ _L2_BYTES = (
 @triton.jit(do_not_specialize=SHAPES)
 def before_kernel(
     o_ptr, do_ptr, L_ptr, dL_ptr, L_out_ptr, delta_ptr, dq_ptr, counter_ptr, o_b, o_h, o_n, do_b, do_h, do_n, heads, n_q,
-    L_factor, delta_factor, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, UNIT: tl.constexpr,
+    L_factor, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, UNIT: tl.constexpr,
     OF_L: tl.constexpr,
 ):  # fmt: skip
-    """64 queries: L and delta = rowsum(dO ∘ O) - dL, each times its factor, as the kernel wants them; dQ = 0, counter = 0.
+    """64 queries: L · L_factor and -delta = dL - rowsum(dO ∘ O), as the kernel wants them; dQ = 0, counter = 0.
 
     Beyond the last query, and where a query saw no key (L = -inf), L is +inf and delta 0: P and dS will be 0.
     """
@@ -53,7 +53,7 @@ def before_kernel(
         delta -= tl.load(dL_ptr + head * n_q + rows, mask=seen, other=0.0)
     to = head * (blocks * 64) + rows
     tl.store(L_out_ptr + to, tl.where(seen, L, float("inf")) * L_factor)
-    tl.store(delta_ptr + to, tl.where(seen, delta, 0.0) * delta_factor)
+    tl.store(delta_ptr + to, tl.where(seen, -delta, 0.0))
     zeros = to[:, None] * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
     tl.store(dq_ptr + zeros, tl.zeros([64, BLOCK_D], tl.float32))
 
@@ -117,16 +117,16 @@ def _tiling(d: int) -> tuple[int, BackwardTiling]:
 def launch_before(
     o: torch.Tensor, L: torch.Tensor, do: torch.Tensor, dL: torch.Tensor | None, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(L, delta, accumulator of dQ, counter of tiles), as ``launch_matmuls`` takes them, each head padded to whole blocks."""
+    """(L, -delta, accumulator of dQ, counter of tiles), as ``launch_matmuls`` takes them, each head padded to whole blocks."""
     (b, h, n_q, d), (block_d, tiling) = o.shape, _tiling(o.shape[3])
     rows = b * h * _cdiv(n_q, tiling.block_m) * tiling.block_m
     L_out, delta = (o.new_empty(rows, dtype=torch.float32) for _ in range(2))
     dq_acc, counter = o.new_empty(rows, block_d, dtype=torch.float32), o.new_empty(1, dtype=torch.int32)
-    L_factor, delta_factor = (-1 / scale, -1.0) if tiling.folded else (math.log2(math.e), 1.0)
+    L_factor = -1 / scale if tiling.folded else math.log2(math.e)
     unit, strides = strides_in_units(o, do)
     launch(
         before_kernel, (rows // 64,), o, do, L, L if dL is None else dL.contiguous(), L_out, delta, dq_acc, counter, *strides, h,
-        n_q, L_factor, delta_factor, D=d, BLOCK_D=block_d, BLOCK_M=tiling.block_m, UNIT=unit, OF_L=dL is not None, num_warps=4,
+        n_q, L_factor, D=d, BLOCK_D=block_d, BLOCK_M=tiling.block_m, UNIT=unit, OF_L=dL is not None, num_warps=4,
     )  # fmt: skip
     return L_out, delta, dq_acc, counter
 
@@ -154,16 +154,18 @@ def launch_matmuls(
     launch(
         backward_kernel, (programs,), descriptor(q, tiling.block_m, block_d), _numbers(L, tiling.block_m),
         descriptor(do, tiling.block_m, block_d), _numbers(delta, tiling.block_m),
-        *(descriptor(x, 64, block_d) for x in (k, v, dk, dv)), dq_acc, counter, heads, h_k, group, together, n_q, n_k, offset,
-        scale * math.log2(math.e), scale, BLOCK_D=block_d, BLOCK_M=tiling.block_m, BUFFERS=tiling.buffers,
-        FOLDED=tiling.folded, GROUPED=group > 1, num_warps=4,
+        *(descriptor(x, 64, block_d) for x in (k, v, dk, dv)), _numbers(dq_acc.view(-1, 32), 128), dq_acc, counter, heads, h_k,
+        group, together, n_q, n_k, offset, scale * math.log2(math.e), scale, BLOCK_D=block_d, BLOCK_M=tiling.block_m,
+        BUFFERS=tiling.buffers, FOLDED=tiling.folded, GROUPED=group > 1, num_warps=4,
     )  # fmt: skip
     return dk, dv
 
 
 def _numbers(x: torch.Tensor, block: int) -> Any:
-    """Blocks of a vector in fp32 for TMA."""
+    """Blocks of rows of a vector or a matrix in fp32 for TMA."""
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-    layout = gl.NVMMASharedLayout.get_default_for([block], gl.float32)
-    return TensorDescriptor(x, list(x.shape), [1], [block], layout)
+    shape = [block, *x.shape[1:]]
+    return TensorDescriptor(
+        x, list(x.shape), list(x.stride()), shape, gl.NVMMASharedLayout.get_default_for(shape, gl.float32)
+    )

@@ -7,7 +7,8 @@ Source: FlashAttention-3 (arXiv 2407.08608), section 3.3, whose kernel transpose
 """
 
 from course_lib.kernels import LOG2E, fence_async_shared, gl, gluon, tma, warpgroup_mma, warpgroup_mma_wait
-from course_lib.kernels.hopper.rings import make_queue, make_ring
+from course_lib.kernels.hopper import named
+from course_lib.kernels.hopper.rings import make_named_ring, make_queue, make_ring
 from course_lib.kernels.hopper.specialised import ROWS, producer
 
 
@@ -120,14 +121,11 @@ def _consumer(
                 o_token = warpgroup_mma(operand, v, zero_o, use_acc=False, is_async=True)
                 k_scale, shift = gl.load(ks_ptr + kv + j), gl.load(shift_ptr + kv + j)
                 s = warpgroup_mma_wait(1, deps=[s_token])
-                k_ring.release(step + 1)
                 before, factor = p, correction
                 p, m, l, correction = _softmax(
                     s, m, l, rows, j, clear, n_k, offset, q_scale * k_scale, shift, BLOCK_N, CAUSAL, s_layout, o_layout
                 )
-                # A loop of its own, above which the assembler does not lift the wait for P V: that may run meanwhile.
-                if j > 0:
-                    k_ring.wait(step + 2, BLOCK_N, BLOCK_D)
+                k_ring.release_after(step + 1, m)  # keeps the wait for P V behind the new maximum
                 o, _ = warpgroup_mma_wait(0, deps=[o_token, before])
                 v_ring.release(step)
                 acc = acc * factor + o
@@ -160,7 +158,10 @@ def eight_bit_kernel(
     gl.static_assert(STAGES >= 2, "with one buffer, K of the block after the next waits for V of this one")
     BLOCK_M: gl.constexpr = 2 * ROWS
     blocks = gl.cdiv(n_q, BLOCK_M)
-    k_ring, v_ring = make_ring(k_desc, STAGES, 2), make_ring(v_desc, STAGES, 2)
+    k_ring, v_ring = (
+        make_named_ring(k_desc, STAGES, 2, named.K_EMPTY),
+        make_named_ring(v_desc, STAGES, 2, named.V_EMPTY),
+    )
     q0, q1 = make_ring(q_desc, 2, 1), make_ring(q_desc, 2, 1)
     o_smem = gl.allocate_shared_memory(o_desc.dtype, [2, 1, 1, ROWS, BLOCK_D], o_desc.layout)
     queue = make_queue(2)

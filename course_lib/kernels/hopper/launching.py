@@ -190,5 +190,6 @@ def launch_specialised(
         descriptor(o, 64, block_d), L,
         tile_counter(q.device), b * h, h, h // h_k, heads_at_once(b * h, k[0, 0], h // h_k),
         n_q, n_k, offset, scale * math.log2(math.e), BLOCK_D=block_d, BLOCK_N=tiling.block_n, CONSUMERS=tiling.consumers,
-        STAGES=tiling.stages, CAUSAL=causal, IN_FLIGHT=rung.in_flight, PING_PONG=rung.ping_pong, num_warps=4,
+        STAGES=tiling.stages, CAUSAL=causal, IN_FLIGHT=rung.in_flight, PING_PONG=rung.ping_pong,
+        LATE=rung.late_wait, num_warps=4,
     )  # fmt: skip

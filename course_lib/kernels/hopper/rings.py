@@ -1,11 +1,12 @@
-"""What the warps of a specialised kernel share: a ring of tiles in shared memory, a queue of numbers, turns.
+"""What the warps of a specialised kernel share: a ring of tiles in shared memory, a queue of numbers.
 
-Each is a few mbarriers. An mbarrier counts arrivals (and bytes that TMA is to bring); when all are there, its
-phase flips. A waiting warp names the phase, 0 or 1, that it waits for. Source: FlashAttention-3 (arXiv 2407.08608),
-section 3.1, Algorithms 1 and 2; PTX ISA, "mbarrier".
+Each is a few mbarriers; half of a ring's may be named barriers instead. An mbarrier counts arrivals (and bytes that TMA is to
+bring); when all are there, its phase flips. A waiting warp names the phase, 0 or 1, that it waits for.
+Source: FlashAttention-3 (arXiv 2407.08608), section 3.1, Algorithms 1 and 2; PTX ISA, "mbarrier".
 """
 
 from course_lib.kernels import aggregate, gl, gluon, mbarrier, tma
+from course_lib.kernels.hopper import named
 
 
 @gluon.jit
@@ -65,6 +66,61 @@ def make_ring(desc, BUFFERS: gl.constexpr, READERS: gl.constexpr):
         desc.dtype, [BUFFERS, 1, 1, desc.block_type.shape[2], desc.block_type.shape[3]], desc.layout
     )
     return Ring(tiles, barriers(BUFFERS, 1), barriers(BUFFERS, READERS), BUFFERS)
+
+
+@aggregate
+class NamedRing:
+    """A ``Ring`` whose readers give buffers back at named barriers, of which the first is FIRST, so that a wait can be held behind it."""
+
+    tiles: gl.shared_memory_descriptor
+    full: gl.shared_memory_descriptor
+    BUFFERS: gl.constexpr
+    FIRST: gl.constexpr
+    THREADS: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(self, tiles, full, BUFFERS, FIRST, THREADS):
+        self.tiles = tiles
+        self.full = full
+        self.BUFFERS = gl.constexpr(BUFFERS)
+        self.FIRST = gl.constexpr(FIRST)
+        self.THREADS = gl.constexpr(THREADS)
+
+    @gluon.jit
+    def fill(self, n, desc, at):
+        buffer = n % self.BUFFERS
+        if n >= self.BUFFERS:
+            named.sync(self.FIRST + buffer, self.THREADS)
+        mbarrier.expect(self.full.index(buffer), desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(desc, at, self.full.index(buffer), self.tiles.index(buffer))
+
+    @gluon.jit
+    def wait(self, n, ROWS: gl.constexpr, COLS: gl.constexpr):
+        buffer = n % self.BUFFERS
+        mbarrier.wait(self.full.index(buffer), (n // self.BUFFERS) & 1)
+        return self.tiles.index(buffer).reshape([ROWS, COLS])
+
+    @gluon.jit
+    def release(self, n):
+        named.arrive(self.FIRST + n % self.BUFFERS, self.THREADS)
+
+    @gluon.jit
+    def release_after(self, n, x):
+        """Consumer: done with tile n, once x is known (``named.arrive_after``)."""
+        named.arrive_after(self.FIRST + n % self.BUFFERS, x, self.THREADS)
+
+
+@gluon.jit
+def make_named_ring(desc, BUFFERS: gl.constexpr, READERS: gl.constexpr, FIRST: gl.constexpr):
+    """A named ring for blocks of ``desc``, filled by one warp and read by READERS warpgroups.
+
+    No mbarrier that nobody waits for: the compiler would lay something else in its place (TMA's tiles, the counter's answer), and
+    what lies on a barrier that was made and not invalidated may be lost.
+    """
+    tiles = gl.allocate_shared_memory(
+        desc.dtype, [BUFFERS, 1, 1, desc.block_type.shape[2], desc.block_type.shape[3]], desc.layout
+    )
+    return NamedRing(tiles, barriers(BUFFERS, 1), BUFFERS, FIRST, 128 * READERS + 32)
 
 
 @aggregate
@@ -183,32 +239,3 @@ def make_queue(READERS: gl.constexpr):
     """A queue that READERS warpgroups read, each of them every message."""
     numbers = gl.allocate_shared_memory(gl.int32, [8, 1], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     return Queue(numbers, barriers(2, 1), barriers(2, READERS))
-
-
-@aggregate
-class Turns:
-    """Ping-pong: warpgroups issue their matmuls one after another, the first of them first."""
-
-    mine: gl.shared_memory_descriptor
-    GROUPS: gl.constexpr
-
-    @gluon.constexpr_function
-    def __init__(self, mine, GROUPS):
-        self.mine = mine
-        self.GROUPS = gl.constexpr(GROUPS)
-
-    @gluon.jit
-    def take(self, n, ME: gl.constexpr):
-        """Wait for turn n of warpgroup ME."""
-        mbarrier.wait(self.mine.index(ME), (n & 1) ^ (1 if ME == 0 else 0))
-
-    @gluon.jit
-    def give(self, ME: gl.constexpr):
-        """Let the next warpgroup issue."""
-        mbarrier.arrive(self.mine.index((ME + 1) % self.GROUPS), count=1)
-
-
-@gluon.jit
-def make_turns(GROUPS: gl.constexpr):
-    """Turns of so many warpgroups."""
-    return Turns(barriers(GROUPS, 1), GROUPS)

@@ -1,12 +1,15 @@
-"""Rungs 7 to 9, in Gluon: warps with different work, two matmuls in flight, warpgroups that take turns.
+"""Rungs 7 to 10, in Gluon: warps with different work, two matmuls in flight, warpgroups that take turns, a late wait.
 
 One warp (the producer; one thread of it) issues the TMA loads of tiles; warpgroups of 128 threads (the consumers), each
 with 64 rows of Q, multiply and take the softmax. Sources: FlashAttention-3 (arXiv 2407.08608): Algorithm 1 is ``IN_FLIGHT=1``, Algorithm 2,
 where S of the next block is issued before P V of this one, 2; its appendix B.3 is 3. ``PING_PONG`` is in section 3.1.
+``LATE`` is not in the paper: ``loops.late_wait``.
 """
 
-from course_lib.kernels import LOG2E, aggregate, fence_async_shared, gl, gluon, tma, warpgroup_mma, warpgroup_mma_wait
-from course_lib.kernels.hopper.rings import Ring, Turns, make_queue, make_ring, make_turns
+from course_lib.kernels import LOG2E, aggregate, fence_async_shared, gl, gluon, tma, warpgroup_mma
+from course_lib.kernels.hopper import named
+from course_lib.kernels.hopper.loops import late_wait, one_after_another, overlapped, three_matmuls
+from course_lib.kernels.hopper.rings import NamedRing, Ring, make_named_ring, make_queue, make_ring
 
 ROWS = gl.constexpr(64)  # of Q for a consumer: wgmma multiplies 64 rows
 
@@ -59,11 +62,10 @@ def producer(
 
 @aggregate
 class Warpgroup:
-    """What a consumer works with: the rings, its turn, and the four things that it does with a block of keys."""
+    """What a consumer works with: the rings, its turn, and the things that it does with a block of keys."""
 
-    k_ring: Ring
-    v_ring: Ring
-    turns: Turns
+    k_ring: Ring | NamedRing
+    v_ring: Ring | NamedRing
     n_k: gl.tensor
     offset: gl.tensor
     scale: gl.tensor
@@ -71,15 +73,16 @@ class Warpgroup:
     BLOCK_D: gl.constexpr
     BLOCK_N: gl.constexpr
     CAUSAL: gl.constexpr
+    CONSUMERS: gl.constexpr
     PING_PONG: gl.constexpr
     S_LAYOUT: gl.constexpr
     O_LAYOUT: gl.constexpr
+    SUM_LAYOUT: gl.constexpr
 
     @gluon.constexpr_function
-    def __init__(self, k_ring, v_ring, turns, n_k, offset, scale, ME, BLOCK_D, BLOCK_N, CAUSAL, PING_PONG):
+    def __init__(self, k_ring, v_ring, n_k, offset, scale, ME, BLOCK_D, BLOCK_N, CAUSAL, CONSUMERS, PING_PONG):
         self.k_ring = k_ring
         self.v_ring = v_ring
-        self.turns = turns
         self.n_k = n_k
         self.offset = offset
         self.scale = scale
@@ -87,9 +90,17 @@ class Warpgroup:
         self.BLOCK_D = gl.constexpr(BLOCK_D)
         self.BLOCK_N = gl.constexpr(BLOCK_N)
         self.CAUSAL = gl.constexpr(CAUSAL)
+        self.CONSUMERS = gl.constexpr(CONSUMERS)
         self.PING_PONG = gl.constexpr(PING_PONG)
         self.S_LAYOUT = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16]))
         self.O_LAYOUT = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_D, 16]))
+        # Four threads share a row of S. Each keeps a sum of its own, l [64, 4], until the tile is done: they exchange nothing before.
+        self.SUM_LAYOUT = gl.constexpr(
+            gl.DistributedLinearLayout(
+                reg_bases=[[8, 0]], lane_bases=[[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]], warp_bases=[[16, 0], [32, 0]],
+                block_bases=[], shape=[64, 4],
+            )
+        )  # fmt: skip
 
     @gluon.jit
     def scores(self, q, k):
@@ -99,8 +110,8 @@ class Warpgroup:
         return warpgroup_mma(q, k.permute((1, 0)), zero, use_acc=False, is_async=True)
 
     @gluon.jit
-    def softmax(self, s, m, l, rows, j, clear):
-        """(P, m, l, correction) after block j of keys: the online softmax, in powers of two."""
+    def weights(self, s, m, l, rows, j, clear):
+        """(P in fp32, m, l, correction) after block j of keys: the online softmax, in powers of two."""
         if j >= clear:
             keys = j * self.BLOCK_N + gl.arange(0, self.BLOCK_N, layout=gl.SliceLayout(0, self.S_LAYOUT))
             seen = (keys < self.n_k)[None, :]
@@ -111,10 +122,22 @@ class Warpgroup:
         shift = gl.where(m_new > -float("inf"), m_new * self.scale, 0.0)  # a row may have seen no key yet
         p = gl.exp2(s * self.scale - shift[:, None])
         correction = gl.exp2(m * self.scale - shift)
-        l = l * correction + gl.sum(p, 1)
-        # P stays in registers: as a left operand of 16 bits wgmma takes it from there, in the order in which S came.
-        p = gl.convert_layout(p.to(self.k_ring.tiles.dtype), gl.DotOperandLayout(0, self.O_LAYOUT, 2))
+        own = gl.convert_layout(
+            gl.sum(gl.sum(p.reshape([ROWS, self.BLOCK_N // 8, 4, 2]), 3), 1), self.SUM_LAYOUT, assert_trivial=True
+        )
+        l = l * gl.convert_layout(correction, gl.SliceLayout(1, self.SUM_LAYOUT))[:, None] + own
         return p, m_new, l, gl.convert_layout(correction, gl.SliceLayout(1, self.O_LAYOUT))[:, None]
+
+    @gluon.jit
+    def operand(self, p):
+        """P as wgmma's left operand, in 16 bits: it stays in registers, in the order in which S came."""
+        return gl.convert_layout(p.to(self.k_ring.tiles.dtype), gl.DotOperandLayout(0, self.O_LAYOUT, 2))
+
+    @gluon.jit
+    def softmax(self, s, m, l, rows, j, clear):
+        """(P as an operand, m, l, correction) after block j of keys."""
+        p, m, l, correction = self.weights(s, m, l, rows, j, clear)
+        return self.operand(p), m, l, correction
 
     @gluon.jit
     def values(self, p, acc, step):
@@ -127,109 +150,26 @@ class Warpgroup:
         return self.k_ring.wait(step, self.BLOCK_N, self.BLOCK_D)
 
     @gluon.jit
-    def take_turn(self, step):
+    def take_turn(self):
         if self.PING_PONG:
-            self.turns.take(step, self.ME)
+            named.sync(named.TURNS + self.ME, 256)  # of this warpgroup and of the one before
 
     @gluon.jit
     def give_turn(self):
         if self.PING_PONG:
-            self.turns.give(self.ME)
-
-
-@gluon.jit
-def _one_after_another(mine, q, acc, m, l, rows, clear, total, step):
-    """S, softmax, P V; S, softmax, P V: the other warpgroups keep the tensor cores busy, or nobody does."""
-    for j in range(total - 1, -1, -1):
-        s_token = mine.scores(q, mine.keys(step))
-        s = warpgroup_mma_wait(0, deps=[s_token])
-        mine.k_ring.release(step)  # S is there, so wgmma has read K: its buffer is refilled during the softmax
-        p, m, l, correction = mine.softmax(s, m, l, rows, j, clear)
-        o_token = mine.values(p, acc * correction, step)
-        acc = warpgroup_mma_wait(0, deps=[o_token])
-        mine.v_ring.release(step)
-        step += 1
-    return acc, m, l, step
-
-
-@gluon.jit
-def _overlapped(mine, q, acc, m, l, rows, clear, total, step):
-    """S of the next block is issued before P V of this one: the softmax of the next may run while P V is under way.
-
-    The assembler does not let it: it waits for both matmuls before the first exponential (lecture 11 shows where).
-    """
-    if total > 0:
-        s_token = mine.scores(q, mine.keys(step))
-        s = warpgroup_mma_wait(0, deps=[s_token])
-        mine.k_ring.release(step)
-        p, m, l, correction = mine.softmax(s, m, l, rows, total - 1, clear)
-        for j in range(total - 2, -1, -1):
-            k = mine.keys(step + 1)
-            mine.take_turn(step)
-            s_token = mine.scores(q, k)
-            o_token = mine.values(p, acc, step)
-            mine.give_turn()  # both are issued: the other warpgroup may issue its own while this one takes exponentials
-            # wgmmas complete in order: at most one pending means that S, the older, is there; P V may still be under way.
-            s = warpgroup_mma_wait(1, deps=[s_token])
-            mine.k_ring.release(step + 1)
-            p, m, l, correction = mine.softmax(s, m, l, rows, j, clear)
-            # The P V under way is weighted by the maximum of before, as O is: both are rescaled, so O has to wait for it.
-            acc = warpgroup_mma_wait(0, deps=[o_token])
-            mine.v_ring.release(step)
-            acc = acc * correction
-            step += 1
-        mine.take_turn(step)
-        o_token = mine.values(p, acc, step)
-        mine.give_turn()
-        acc = warpgroup_mma_wait(0, deps=[o_token])
-        mine.v_ring.release(step)
-        step += 1
-    return acc, m, l, step
-
-
-@gluon.jit
-def _three_matmuls(mine, q, acc, m, l, rows, clear, total, step):
-    """As FlashAttention-3's appendix B.3: S of the block after the next is under way, too, during the softmax."""
-    if total < 3:
-        acc, m, l, step = _one_after_another(mine, q, acc, m, l, rows, clear, total, step)
-    else:
-        s_token = mine.scores(q, mine.keys(step))
-        s = warpgroup_mma_wait(0, deps=[s_token])
-        mine.k_ring.release(step)
-        p, m, l, correction = mine.softmax(s, m, l, rows, total - 1, clear)
-        s_token = mine.scores(q, mine.keys(step + 1))
-        for j in range(total - 2, 0, -1):
-            o_token = mine.values(p, acc, step)
-            next_token = mine.scores(q, mine.keys(step + 2))
-            # P V and the S after this one were issued later: both may be pending.
-            s = warpgroup_mma_wait(2, deps=[s_token])
-            mine.k_ring.release(step + 1)
-            p, m, l, correction = mine.softmax(s, m, l, rows, j, clear)
-            acc = warpgroup_mma_wait(1, deps=[o_token])
-            mine.v_ring.release(step)
-            acc = acc * correction
-            s_token = next_token
-            step += 1
-        o_token = mine.values(p, acc, step)
-        s = warpgroup_mma_wait(1, deps=[s_token])
-        mine.k_ring.release(step + 1)
-        p, m, l, correction = mine.softmax(s, m, l, rows, 0, clear)
-        acc = warpgroup_mma_wait(0, deps=[o_token])
-        mine.v_ring.release(step)
-        o_token = mine.values(p, acc * correction, step + 1)
-        acc = warpgroup_mma_wait(0, deps=[o_token])
-        mine.v_ring.release(step + 1)
-        step += 2
-    return acc, m, l, step
+            named.arrive(named.TURNS + (self.ME + 1) % self.CONSUMERS, 256)
 
 
 @gluon.jit
 def _consumer(
     ME: gl.constexpr, BLOCK_D: gl.constexpr, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr, IN_FLIGHT: gl.constexpr,
-    PING_PONG: gl.constexpr, q_ring, k_ring, v_ring, queue, turns, o_desc, L_ptr, per_batch, n_q, n_k, offset, scale,
+    CONSUMERS: gl.constexpr, PING_PONG: gl.constexpr, LATE: gl.constexpr, q_ring, k_ring, v_ring, queue, o_desc, L_ptr,
+    per_batch, n_q, n_k, offset, scale,
 ):  # fmt: skip
     """Rows ME · 64 … of each tile of O: S, its softmax, P V, block of keys by block of keys, the last block first."""
-    mine = Warpgroup(k_ring, v_ring, turns, n_k, offset, scale, ME, BLOCK_D, BLOCK_N, CAUSAL, PING_PONG)
+    mine = Warpgroup(k_ring, v_ring, n_k, offset, scale, ME, BLOCK_D, BLOCK_N, CAUSAL, CONSUMERS, PING_PONG)
+    if PING_PONG and ME == 0:
+        named.arrive(named.TURNS, 256)  # the first turn is the first one's
     n, step = 0, 0
     b, h, start, total = queue.get(0)
     while total >= 0:
@@ -240,15 +180,18 @@ def _consumer(
         clear = clear // BLOCK_N
         rows = start + gl.arange(0, ROWS, layout=gl.SliceLayout(1, mine.S_LAYOUT))
         m = gl.full([ROWS], -float("inf"), gl.float32, layout=gl.SliceLayout(1, mine.S_LAYOUT))
-        l = gl.full([ROWS], 0.0, gl.float32, layout=gl.SliceLayout(1, mine.S_LAYOUT))
+        l = gl.zeros([ROWS, 4], gl.float32, layout=mine.SUM_LAYOUT)
         acc = gl.zeros([ROWS, BLOCK_D], gl.float32, layout=mine.O_LAYOUT)
         q = q_ring.wait(n, ROWS, BLOCK_D)
         if IN_FLIGHT == 1:
-            acc, m, l, step = _one_after_another(mine, q, acc, m, l, rows, clear, total, step)
+            acc, m, l, step = one_after_another(mine, q, acc, m, l, rows, clear, total, step)
+        elif LATE:
+            acc, m, l, step = late_wait(mine, q, acc, m, l, rows, clear, total, step)
         elif IN_FLIGHT == 2:
-            acc, m, l, step = _overlapped(mine, q, acc, m, l, rows, clear, total, step)
+            acc, m, l, step = overlapped(mine, q, acc, m, l, rows, clear, total, step)
         else:
-            acc, m, l, step = _three_matmuls(mine, q, acc, m, l, rows, clear, total, step)
+            acc, m, l, step = three_matmuls(mine, q, acc, m, l, rows, clear, total, step)
+        l = gl.convert_layout(gl.sum(l, 1), gl.SliceLayout(1, mine.S_LAYOUT))
         l = gl.where(m > -float("inf"), l, 1.0)  # a row that saw no key: its acc is 0 and its L is -inf
         inverse = gl.convert_layout(1 / l, gl.SliceLayout(1, mine.O_LAYOUT))
         q.store((acc * inverse[:, None]).to(q.dtype))  # these rows of Q are done with: their place takes those of O
@@ -267,7 +210,7 @@ def _consumer(
 def specialised_kernel(
     q_desc, k_desc, v_desc, o_desc, L_ptr, counter_ptr, heads, per_batch, group, at_once, n_q, n_k, offset, scale,
     BLOCK_D: gl.constexpr, BLOCK_N: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    IN_FLIGHT: gl.constexpr, PING_PONG: gl.constexpr,
+    IN_FLIGHT: gl.constexpr, PING_PONG: gl.constexpr, LATE: gl.constexpr,
 ):  # fmt: skip
     """A persistent program: tiles of CONSUMERS × 64 rows, the next one from a counter in memory (0 at the start).
 
@@ -282,31 +225,30 @@ def specialised_kernel(
     )
     BLOCK_M: gl.constexpr = CONSUMERS * ROWS
     blocks = gl.cdiv(n_q, BLOCK_M)
-    k_ring, v_ring = make_ring(k_desc, STAGES, CONSUMERS), make_ring(v_desc, STAGES, CONSUMERS)
+    if LATE:
+        k_ring = make_named_ring(k_desc, STAGES, CONSUMERS, named.K_EMPTY)
+        v_ring = make_named_ring(v_desc, STAGES, CONSUMERS, named.V_EMPTY)
+    else:
+        k_ring, v_ring = make_ring(k_desc, STAGES, CONSUMERS), make_ring(v_desc, STAGES, CONSUMERS)
     q0, q1 = make_ring(q_desc, 2, 1), make_ring(q_desc, 2, 1)
     q2 = q1
     if CONSUMERS == 3:
         q2 = make_ring(q_desc, 2, 1)
     queue = make_queue(CONSUMERS)
-    # No barrier that nobody waits for: the compiler would lay something else in its place (TMA's tiles, the counter's answer), and
-    # what lies on a barrier that was made and not invalidated may be lost.
-    turns = Turns(queue.full, CONSUMERS)
-    if PING_PONG:
-        turns = make_turns(CONSUMERS)
     # The barriers were initialised by the threads; without the fence TMA's first bytes could meet them uninitialised.
     fence_async_shared()
-    mine = (k_ring, v_ring, queue, turns, o_desc, L_ptr, per_batch, n_q, n_k, offset, scale)
+    mine = (k_ring, v_ring, queue, o_desc, L_ptr, per_batch, n_q, n_k, offset, scale)
     issued = (k_ring, v_ring, queue, counter_ptr, blocks, heads, per_batch, group, at_once, n_k, offset)
     # Registers per thread, for the warpgroups after the first, which keeps the rest. All start with equal parts, 3 · 168 or 4 · 128;
     # setmaxnreg then moves the producer's to the consumers: 24 + 2 · 240 = 504, 32 + 3 · 160 = 512. A consumer needs them for S and
     # O in fp32, 64 and 64 registers for 128 keys at D = 128, and for P; the producer's one thread holds a few indices.
     # The producer is one warp: of four, some went on with an old answer of the counter where processes took turns on a GPU, and the
-    # kernel did not end. (That answer lay on barriers of ``turns``, which were made without ping-pong, too.)
+    # kernel did not end. (That answer lay on barriers that were made and never waited for.)
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q0) + mine),
-                (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q1) + mine),
+                (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, CONSUMERS, PING_PONG, LATE, q0) + mine),
+                (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, CONSUMERS, PING_PONG, LATE, q1) + mine),
                 (producer, (BLOCK_M, BLOCK_N, CAUSAL, False, q_desc, k_desc, v_desc, (q0, q1)) + issued),
             ],
             [4, 1],
@@ -315,9 +257,9 @@ def specialised_kernel(
     else:
         gl.warp_specialize(
             [
-                (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q0) + mine),
-                (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q1) + mine),
-                (_consumer, (2, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, PING_PONG, q2) + mine),
+                (_consumer, (0, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, CONSUMERS, PING_PONG, LATE, q0) + mine),
+                (_consumer, (1, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, CONSUMERS, PING_PONG, LATE, q1) + mine),
+                (_consumer, (2, BLOCK_D, BLOCK_N, CAUSAL, IN_FLIGHT, CONSUMERS, PING_PONG, LATE, q2) + mine),
                 (producer, (BLOCK_M, BLOCK_N, CAUSAL, False, q_desc, k_desc, v_desc, (q0, q1, q2)) + issued),
             ],
             [4, 4, 1],
