@@ -111,34 +111,3 @@ def test_sram_limits_the_blocks_and_not_the_length() -> None:
     assert run.memory.peak_bytes <= 6000
     small = algorithms.online_softmax(torch.randn(10_000), block=64, sram_bytes=512)
     assert small.memory.peak_bytes == 256
-
-
-Q, K, V = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5, 2)
-
-
-@pytest.mark.parametrize(
-    ("q", "k", "v", "options", "error", "message"),
-    [
-        (Q, K[:, :2], V, {}, ValueError, "q has head dimension 3 but k has 2"),
-        (Q, K, V[:4], {}, ValueError, "k has 5 rows but v has 4"),
-        (Q.half(), K, V, {}, TypeError, "q is torch.float16 but k is torch.float32"),
-        (Q * torch.nan, K, V, {}, ValueError, "q contains NaN"),
-        (Q, K, V, {"block_m": 0}, ValueError, "block_m is 0; pass a whole number of at least 1"),
-    ],
-)
-def test_bad_attention_input(q, k, v, options, error, message) -> None:
-    with pytest.raises(error, match=message):
-        algorithms.standard_attention(q, k, v, **options)
-
-
-def test_bad_matmul_and_softmax_input() -> None:
-    with pytest.raises(ValueError, match="a has 3 columns but b has 2 rows"):
-        algorithms.standard_matmul(torch.ones(2, 3), torch.ones(2, 3))
-    with pytest.raises(TypeError, match=r"a is torch.float32 but b is torch.float64"):
-        algorithms.standard_matmul(torch.ones(2, 3), torch.ones(3, 2).double())
-    with pytest.raises(ValueError, match=r"x has shape \[1, 2\]"):
-        algorithms.offline_softmax(torch.ones(1, 2), 1)
-    with pytest.raises(ValueError, match="block is 0"):
-        algorithms.online_softmax(torch.ones(2), 0)
-    with pytest.raises(ValueError, match="x has 2 scores but v has 3 rows"):
-        algorithms.softmax_average(torch.ones(2), torch.ones(3, 1), 1)

@@ -39,21 +39,9 @@ def test_splits_by_waves() -> None:
 def test_a_cache_in_bytes() -> None:
     assert cache_bytes(1, layers=32, heads_k=8, d=128) == 128 * 1024
     assert keys_per_split(1000, 7, 64) == 192
-    with pytest.raises(ValueError, match="heads is 3 and heads_k is 2"):
-        decode_traffic([1], 3, 2, 16, block_m=16, block_n=16)
 
 
-def test_blocks_that_cut_a_page_in_parts_are_refused() -> None:
-    x = torch.randn(12, 4)
-    for page, block_n in ((3, 4), (16, 4)):
-        with pytest.raises(ValueError, match=f"page is {page} and block_n is {block_n}; pass a multiple of page"):
-            algorithms.split_decode(x[:1], x, x, 1, block_n, length=1, table=[0], page=page)
-    with pytest.raises(ValueError, match="page is 0; pass a whole number of at least 1"):
-        algorithms.split_decode(x[:1], x, x, 1, 4, table=[0], page=0)
-    with pytest.raises(TypeError, match="block_n is '4'"):
-        algorithms.split_decode(x[:1], x, x, 1, "4", table=[0], page=4)
-    with pytest.raises(ValueError, match="page is 24 and block_n is 16; pass numbers of which one is a multiple"):
-        decode_traffic([50], 1, 1, 16, block_m=16, block_n=16, page=24)
+def test_the_table_is_read_for_each_page_or_for_each_block_of_pages() -> None:
     table = [decode_traffic([50], 1, 1, 16, block_m=16, block_n=16, page=page).reads["table"] for page in (8, 32)]
     assert table == [7 * 4, 4 * 4]
 

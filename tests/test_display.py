@@ -2,8 +2,6 @@
 
 import inspect
 
-import pytest
-
 from course_lib.kernels.lite import _lite_kernel
 from course_lib.kernels.online import _online_kernel
 from course_lib.show.display import difference, excerpt, source
@@ -19,24 +17,15 @@ def test_the_lite_and_online_kernels_differ_in_the_online_lines_only() -> None:
     )
     assert "fmt: skip" in inspect.getsource(_lite_kernel.fn)
     assert "fmt: skip" not in source(_lite_kernel).data
-    with pytest.raises(TypeError, match="got a int; pass a function"):
-        source(3)  # type: ignore[arg-type]
-    for show in (source, lambda thing: difference(thing, _lite_kernel)):
-        with pytest.raises(TypeError, match="got <built-in function len>, which has no source"):
-            show(len)
 
 
 def test_an_excerpt_is_the_lines_between_two_words(tmp_path) -> None:
     path = tmp_path / "code.cpp"
     path.write_text("one\n  two {\n    three\n  }\nfour\n")
     assert excerpt(path, "two", "four").data == "`code.cpp`\n\n```cpp\ntwo {\n  three\n}\n```"
-    with pytest.raises(ValueError, match=r"code.cpp has no lines from 'four' to 'two'"):
-        excerpt(path, "four", "two")
 
 
-def test_new_lines_of_an_excerpt_are_marked_and_a_word_that_it_lacks_is_named(tmp_path) -> None:
+def test_new_lines_of_an_excerpt_are_marked(tmp_path) -> None:
     path = tmp_path / "code.py"
     path.write_text("a = 1\nb = a\nc = b\nend\n")
     assert excerpt(path, "a = 1", "end", new=["b = a"]).data == "`code.py`\n\n```diff\n  a = 1\n+ b = a\n  c = b\n```"
-    with pytest.raises(ValueError, match=r"new\[1\] is 'end'"):
-        excerpt(path, "a = 1", "end", new=["b", "end"])

@@ -45,8 +45,6 @@ def test_several_controls_move_at_once_and_are_drawn_once() -> None:
     assert explorer.caption.value == '<div role="status">n is 4, b</div>'
     explorer.controls["n"].value = 2
     assert drawn[-1] == (2, "b")
-    with pytest.raises(ValueError, match="control is 'm'; choose one of 'n', 'name'"):
-        explorer.move(m=1)
 
 
 @pytest.mark.parametrize("outcome", ["a picture", "a message", "a fault"])
@@ -102,7 +100,7 @@ def test_controls_hold_what_they_are_given() -> None:
 
 
 def test_bad_explorers() -> None:
-    with pytest.raises(TypeError, match=r"draw takes \['n', 'name'\] after its axes, but the controls are \['n'\]"):
+    with pytest.raises(ValueError, match="the first picture cannot be drawn: .* missing 1 required .* 'name'"):
         explore(line, n=slider(0, 5, 1), alt="a line")
     with pytest.raises(ValueError, match="the first picture cannot be drawn: n is 3"):
         explore(line, n=slider(0, 5, 3), name=choice(["a"]), alt="a line")

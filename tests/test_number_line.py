@@ -55,15 +55,3 @@ def test_bits_and_keys_walk_the_number_line(show) -> None:
         page.locator(f'[data-bit="{bit}"]').click()
     assert "stand for" in page.get_by_role("alert").inner_text() or value.input_value() != "-4096"
     assert page.locator(".course-clickable").bounding_box()["height"] <= 720
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: NumberLine(3, "fp12"), ValueError, "format is 'fp12'; choose one of"),
-        (lambda: NumberLine(float("inf")), ValueError, "start is inf; pass a finite number"),
-    ],
-)
-def test_bad_input(make, error, message) -> None:
-    with pytest.raises(error, match=message):
-        make()

@@ -71,17 +71,3 @@ def test_pages_run_out_and_come_back(show) -> None:
     page.get_by_label("V masked, too").uncheck()
     value = float(re.search(r"…: (\S+),", page.locator(".formula").nth(1).inner_text())[1])
     assert math.isclose(value, 2)  # what an ended sequence left is a number, and hides the bug
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: PagePicture("AD"), ValueError, "a letter of turns is 'D'"),
-        (lambda: PagePicture("A" * 17), ValueError, "pass at most 16 of a sequence, in 6 pages of 4"),
-        (lambda: PagePicture("ABC" * 8, pages=5), ValueError, "in 5 pages of 4"),
-        (lambda: PagePicture("A", page=1), ValueError, "page is 1"),
-    ],
-)
-def test_bad_input(make, error, message) -> None:
-    with pytest.raises(error, match=message):
-        make()

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import torch
 
-from course_lib import checks
 from course_lib.algorithms.run import Run, blocks, wide
 from course_lib.model.decoding import keys_per_split
 from course_lib.model.memory import HBMTensor, Memory
@@ -32,27 +31,16 @@ def split_decode(
 
     With a ``table``, k and v are a pool of pages: token t is row t % page of page table[t // page]. Query i is token
     length - n_q + i and sees the keys up to its own. Each split leaves O_s and L_s in float32 in HBM; with one split there is
-    nothing to merge. Raises TypeError or ValueError for arguments that do not belong together, SRAMOverflow.
+    nothing to merge. Raises SRAMOverflow.
     """
-    checks.attention_inputs(q, k, v)
-    checks.same_shape(k=k, v=v)
-    for name, value in (("block_n", block_n), ("page", page)):
-        checks.positive_int(name, value)
-    (rows, d), room = q.shape, len(k) if table is None else len(checks.several("table", table)) * page
-    length = room if length is None else checks.whole("length", length, 1, room)
-    if rows % checks.whole("n_q", n_q, 1, length):
-        raise ValueError(f"q has {rows} rows and n_q is {n_q}; pass n_q rows for each head")
-    if table is not None and block_n % page:
-        raise ValueError(
-            f"page is {page} and block_n is {block_n}; pass a multiple of page, so that blocks are of whole pages"
-        )
+    rows, d = q.shape
+    if length is None:
+        length = len(k) if table is None else len(table) * page
     each = keys_per_split(length, splits, block_n)
     memory = Memory(sram_bytes)
     Q, K, V = memory.hbm("Q", q), memory.hbm("K", k), memory.hbm("V", v)
     memory.hbm("lengths", torch.tensor([float(length)]))  # whole numbers of 4 bytes
     if table is not None:
-        for slot, number in enumerate(table):
-            checks.whole(f"table[{slot}]", number, 0, len(k) // page - 1)
         memory.hbm("table", torch.tensor([float(number) for number in table]))
     O, L = memory.hbm_empty("O", (rows, d), q.dtype), memory.hbm_empty("L", (rows,), wide(q))
     if splits == 1:
@@ -74,10 +62,7 @@ def split_decode(
                 keys = slice(begin + part.start, begin + part.stop)
                 with memory.scope(f"keys {keys.start} to {keys.stop - 1}"):
                     numbers = None if table is None else _pages(memory, keys, page)
-                    k_j, v_j = (
-                        _rows(memory, K, keys, numbers, page),
-                        _rows(memory, V, keys, numbers, page),
-                    )  # [block_n, d]
+                    k_j, v_j = (_rows(memory, matrix, keys, numbers, page) for matrix in (K, V))  # [block_n, d]
                     s_ij = memory.tile("S_ij", memory.matmul(q_i, k_j.T) / math.sqrt(d))  # [rows, block_n]
                     s_ij = s_ij.masked_fill(torch.arange(keys.start, keys.stop) > last[:, None], -torch.inf)
                     m_new = torch.maximum(m_i, s_ij.amax(dim=1))

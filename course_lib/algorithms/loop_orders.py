@@ -172,11 +172,7 @@ def _inputs(
     sram_bytes: int | None,
     causal: bool = False,
 ) -> tuple[Memory, HBMTensor, HBMTensor, HBMTensor]:
-    checks.causal_mask(causal)
-    checks.attention_inputs(q, k, v)
     checks.same_shape(q=q, k=k, v=v)
-    checks.positive_int("block_m", block_m)
-    checks.positive_int("block_n", block_n)
     memory = Memory(sram_bytes)
     return memory, memory.hbm("Q", q), memory.hbm("K", k), memory.hbm("V", v)
 

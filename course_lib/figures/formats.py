@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from matplotlib.axes import Axes
 
-from course_lib import checks, data, plots, runtime
+from course_lib import data, plots, runtime
 from course_lib.figures.records import label, rows
 from course_lib.instruments import measure
 from course_lib.kernels.online import flash_online
@@ -73,7 +73,7 @@ def stage_errors(ax: Axes, short: str, scale: float) -> Axes:
         for stage, found in series.items():
             o = rounded_attention(q, k, v, **{stage: short})  # type: ignore[arg-type]
             found.append(measure.rms_error(o, exact) / size)
-    half = FORMATS[checks.one_of("short", short, list(FORMATS))].epsilon / 2
+    half = FORMATS[short].epsilon / 2
     ax.axhline(half, color=style.GREY, ls="--", lw=1.4, label="half a step at 1")
     return plots.stage_lines(ax, lengths, series, "rms error ÷ rms of the output")
 
@@ -161,7 +161,7 @@ def by_format(algorithm: str, format: str, scale: float = 1.0) -> ByFormat:
 
 def error_over_time(ax: Axes, scale: str) -> Axes:
     """For each format a filled mark for Online and a hollow one for plain PyTorch: milliseconds and rms error, Q times 1 or 10."""
-    factor = float(checks.one_of("scale", scale, ["1", "10"]))
+    factor = float(scale)
     for name, run in _runs(factor):
         hollow = run.algorithm == "standard"
         shade = style.colour(name)

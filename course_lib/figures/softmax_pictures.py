@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from course_lib import checks
 from course_lib.figures.records import label, rows
 from course_lib.model import softmax
 from course_lib.show import style
@@ -63,8 +62,9 @@ def moving_ruler() -> style.Picture:
 
 
 def _ruler(axes: Sequence[Axes]) -> None:
-    before = softmax.State(-math.inf, 0.0)
-    for i, (ax, state) in enumerate(zip(axes, softmax.online_states(list(SCORES)), strict=True)):
+    scores = torch.tensor(SCORES, dtype=torch.float64)
+    before = softmax.start(scores)
+    for i, (ax, state) in enumerate(zip(axes, softmax.online_states(scores), strict=True)):
         curve = torch.linspace(0, state.m, 100)
         ax.plot(curve, torch.exp(curve - state.m), color="#555555", lw=1.2, zorder=5)
         ax.plot([state.m], [1], "o", color="#555555", ms=4.5, zorder=5)
@@ -83,11 +83,10 @@ def _ruler(axes: Sequence[Axes]) -> None:
             zero = x == state.m
             ax.text(x, -0.17, f"{x - state.m:g}".replace("-", "−"), ha="center", va="top", color=style.RED,
                     fontsize=12.5 if zero else 10.5, weight="bold" if zero else None)  # fmt: skip
+        factor = math.exp(before.m - state.m)
         if state.m > before.m > -math.inf:
-            shrunk = f"× {softmax.correction([before.m], [state.m])[0]:.3f}"
-            ax.text(0.75, 0.62, shrunk, color="#666666", fontsize=11)
+            ax.text(0.75, 0.62, f"× {factor:.3f}", color="#666666", fontsize=11)
         ax.set_title(f"{SCORES[i]} arrives: m = {state.m:g}", loc="left", fontsize=12.5, weight="bold")
-        factor = softmax.correction([before.m], [state.m])[0] if i else 1.0
         sum_ = f"{before.l:.4g} × {factor:.3g} + {state.l - before.l * factor:.3g}" if i else "1"
         ax.text(0.3, 1.13, f"ℓ = {sum_}" + (f" = {state.l:.4g}" if i else ""), fontsize=10.5)
         ax.set(xlim=(0.2, 6.7), ylim=(-0.28, 1.2), xticks=range(1, 6), yticks=[])
@@ -101,12 +100,8 @@ def _ruler(axes: Sequence[Axes]) -> None:
 
 
 def scores_in_order(ax: Axes, order: str, block: int) -> str:
-    """m and ℓ of the same 64 scores, block by block, in one of three orders; in words: how many corrections, and the end.
-
-    Raises TypeError or ValueError for an order other than 'as drawn', 'rising', 'falling' and a block below 1.
-    """
-    checks.one_of("order", order, ("as drawn", "rising", "falling"))
-    block = min(checks.positive_int("block", block), 64)
+    """m and ℓ of the same 64 scores, block by block, in one of three orders; in words: how many corrections, and the end."""
+    block = min(block, 64)
     x = torch.randn(64, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2
     x = x if order == "as drawn" else x.sort(descending=order == "falling").values
     states = softmax.online_states(x, block)

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,8 +10,6 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-
-from course_lib import checks
 
 # Okabe and Ito's palette, told apart under every common colour blindness.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE, GREY = (
@@ -136,13 +133,13 @@ WORK = {"load": GREY, "QK": BLUE, "softmax": ORANGE, "PV": GREEN}  # what a warp
 
 def colour(name: str) -> str:
     """The colour of an algorithm or a number format, the same throughout the course; 'V1, parallel' is V1, 'fp16 (cut)' fp16."""
-    key = checks.text("name", name).split(",")[0].split(" (")[0]
+    key = name.split(",")[0].split(" (")[0]
     return ALGORITHM.get(key) or FORMAT.get(key) or GREY
 
 
 def shade(tensor: str) -> str:
     """The colour of a tensor, the same throughout the course; grey for one that has none of its own."""
-    return TENSOR.get(checks.text("tensor", tensor), GREY)
+    return TENSOR.get(tensor, GREY)
 
 
 RC: Any = {
@@ -189,7 +186,6 @@ class Picture:
 # Pictures are drawn finer than they are shown, so that they stay sharp on a projector and a dense screen.
 _SHOWN_DPI, _DRAWN_DPI = 90, 150
 _SLIDE = 1190  # CSS pixels: as wide as a picture is on a slide
-MOST_INCHES, MOST_AXES = 40, 32
 
 
 def shown_width(png: bytes, tallest: float | None = None) -> int:
@@ -212,19 +208,7 @@ def render(
     """Draw ``plot(ax, *args, **kwargs)`` on a new figure of ``size`` inches; (PNG bytes, what plot returned).
 
     ``axes`` = (rows, columns) of sub-plots; with more than one, plot gets the flat list of axes.
-    Raises TypeError or ValueError for a plot that is no function, sides of more than MOST_INCHES and more than MOST_AXES sub-plots.
     """
-    checks.function("plot", plot)
-    for name, pair in (("size", size), ("axes", axes)):
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise TypeError(
-                f"{name} is {pair!r}; pass two numbers, for example {(8.5, 4.4) if name == 'size' else (1, 2)}"
-            )
-    for side in size:
-        if checks.number("size", side, above=0) > MOST_INCHES:
-            raise ValueError(f"size is {size}; pass (width, height) of at most {MOST_INCHES} inches")
-    if math.prod(checks.positive_int("axes", count) for count in axes) > MOST_AXES:
-        raise ValueError(f"axes is {axes}; pass (rows, columns) with at most {MOST_AXES} sub-plots")
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=size, dpi=_DRAWN_DPI)
         canvas = FigureCanvasAgg(figure)
@@ -243,9 +227,7 @@ def picture(
     axes: tuple[int, int] = (1, 1),
     **kwargs: Any,
 ) -> Picture:
-    """One still figure for a page; ``alt`` says in words what is to be seen. Raises as ``render``."""
-    if not isinstance(alt, str):
-        raise TypeError(f"alt is {alt!r} ({type(alt).__name__}); pass what is to be seen, in words")
+    """One still figure for a page; ``alt`` says in words what is to be seen."""
     return Picture(render(plot, *args, size=size, axes=axes, **kwargs)[0], alt)
 
 
@@ -255,14 +237,12 @@ _BYTE_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
 def bytes_text(n: float) -> str:
-    """Bytes for reading, in powers of ten: 4,194,304 -> '4.19 MB'. Raises TypeError or ValueError for what is no finite number."""
-    n = checks.number("n", n, least=0)
+    """Bytes for reading, in powers of ten: 4,194,304 -> '4.19 MB'."""
     return _in_unit([(n / 1000**power, unit) for power, unit in enumerate(_BYTE_UNITS)])
 
 
 def seconds_text(s: float) -> str:
-    """Seconds for reading: 0.00042 -> '420 µs'. Raises TypeError or ValueError for what is no finite number."""
-    s = checks.number("s", s, least=0)
+    """Seconds for reading: 0.00042 -> '420 µs'."""
     return _in_unit([(s / size, unit) for unit, size in (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0))])
 
 
@@ -274,8 +254,6 @@ def _in_unit(choices: Sequence[tuple[float, str]]) -> str:
 
 def bar_places(groups: int, bars: int) -> list[tuple[list[float], float]]:
     """For each of ``bars`` bars of a group: where it stands in each of ``groups`` groups at 0, 1, …, and its width."""
-    checks.whole("groups", groups, 1, 1_000)
-    checks.whole("bars", bars, 1, 1_000)
     width = 0.8 / bars
     return [([x + (i - (bars - 1) / 2) * width for x in range(groups)], width * 0.92) for i in range(bars)]
 
@@ -285,7 +263,7 @@ def kind_label(ax: Axes, kind: str) -> None:
     ax.text(
         1.0,
         1.02,
-        checks.text("kind", kind),
+        kind,
         transform=ax.transAxes,
         ha="right",
         va="bottom",
@@ -298,5 +276,5 @@ def kind_label(ax: Axes, kind: str) -> None:
 def source_note(ax: Axes, words: str) -> None:
     """Small, grey, below the whole figure of ``ax``: where its numbers come from, what a hollow mark means."""
     ax.get_figure(root=True).supxlabel(  # type: ignore[union-attr]
-        checks.text("words", words), x=0.995, ha="right", fontsize=9.5, color=GREY, style="italic"
+        words, x=0.995, ha="right", fontsize=9.5, color=GREY, style="italic"
     )

@@ -10,7 +10,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
-from course_lib import checks, data, plots
+from course_lib import data, plots
 from course_lib.figures.records import label, rows
 from course_lib.instruments import measure
 from course_lib.instruments.peers import plain_attention
@@ -170,7 +170,6 @@ def worst_rows(way: str, n: int) -> float:
 
 def error_over_length(ax: Axes, ways: str) -> Axes:
     """Recorded on an H200: the error of four ways to 8 bits and of our kernel over N; ``ways`` 'all', 'rotated' or 'not rotated'."""
-    checks.one_of("ways", ways, ["all", "rotated", "not rotated"])
     names = {
         "one scale": BEFORE,
         "block scales": "fp8, block scales",

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from matplotlib.axes import Axes
 
-from course_lib import checks, data, plots
+from course_lib import data, plots
 from course_lib.figures.low_precision.accuracy import LENGTHS
 from course_lib.figures.records import label, rows
 from course_lib.instruments.compiled import inspect_all
@@ -52,7 +52,7 @@ def rate(algorithm: str, d: int, causal: bool, n: int) -> float:
 
 def speed(ax: Axes, d: int, mask: str) -> Axes:
     """Recorded: TFLOP/s over N of attention() in bf16 and of three ways to attention in 8 bits; ``mask`` 'none' or 'causal'."""
-    causal = checks.one_of("mask", mask, ["none", "causal"]) == "causal"
+    causal = mask == "causal"
     names = {"attention(), bf16": "attention()", "8 bits": "8 bits", "from 16 bits": "8 bits, from 16 bits"}
     names["Triton in 8 bits"] = "8 bits, Triton"
     series = {words: [rate(name, d, causal, n) for n in LENGTHS] for words, name in names.items()}
@@ -167,7 +167,7 @@ def long_row(accumulator: str, n: int) -> float:
 
 def kept(ax: Axes, products: str) -> Axes:
     """Recorded: the share of small products that is in a sum with a large one; ``products`` 'both', 'e4m3' or 'bf16'."""
-    forms = ("e4m3", "bf16") if checks.one_of("products", products, ["both", "e4m3", "bf16"]) == "both" else (products,)
+    forms = ("e4m3", "bf16") if products == "both" else (products,)
     recorded = data.measured("nvidia-h200", SUMS).rows
     shares = {f: {row["power"]: row["kept"] for row in recorded if row["format"] == f} for f in forms}
     return plots.kept(ax, shares, label(SUMS))
