@@ -12,7 +12,8 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 
     A row that is all -inf has no largest element to scale by; its result is all zeros (a masked row attends to nothing).
     """
-    return torch.nan_to_num(torch.softmax(x.double(), dim=-1), nan=0.0)
+    masked = (x == -torch.inf).all(dim=-1, keepdim=True)
+    return torch.softmax(x.double(), dim=-1).masked_fill(masked, 0.0)
 
 
 def attention(
