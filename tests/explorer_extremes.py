@@ -13,7 +13,6 @@ from course_lib.show import style
 from course_lib.widgets import Explorer
 
 
-
 def timed_once(call: Callable[[], object], *_: object, **__: object) -> measure.Timing:
     """In place of ``measure.seconds``: it matters that a call runs at every setting; one program of a kernel shows that."""
     with pytest.MonkeyPatch.context() as patch:
