@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from course_lib.files import write_atomically
-from course_lib.publish import decks, web
 
 LOOP = """
 import sys
@@ -72,25 +71,6 @@ def test_what_cannot_be_written_changes_nothing(tmp_path, content) -> None:
         signal.signal(signal.SIGXFSZ, ignored)
     assert path.read_text() == "before"
     assert os.listdir(tmp_path) == ["a.txt"]
-
-
-def test_slides_and_what_they_need_are_put_in_place_whole(tmp_path, monkeypatch) -> None:
-    packages, site, placed = tmp_path / "packages", tmp_path / "site", []
-    for name in (
-        *(f"@fontsource/{file}" for file in web.FONTS.values()),
-        *(f"reveal.js/dist/{file}" for file in web.REVEAL),
-        "mathjax/es5/tex-chtml.js",
-        "mathjax/es5/output/chtml/fonts/woff-v2/a.woff",
-    ):
-        (packages / name).parent.mkdir(parents=True, exist_ok=True)
-        (packages / name).write_text("content")
-    monkeypatch.setattr(web, "MODULES", packages)
-    monkeypatch.setattr(decks, "deck", lambda path: "a deck")
-    replace = os.replace
-    monkeypatch.setattr(os, "replace", lambda partial, path: placed.append(path) or replace(partial, path))
-    decks.write(site, [Path("00_a.ipynb")])
-    assert sorted(placed) == sorted(path for path in site.rglob("*") if path.is_file())
-    assert len(placed) == len(web.FONTS) + len(web.REVEAL) + 4
 
 
 def test_killed_at_any_moment_the_file_is_whole(tmp_path) -> None:

@@ -79,7 +79,6 @@ def test_slides_that_cannot_be_are_refused(tmp_path) -> None:
     target = slides.source(lecture)
     target.parent.mkdir()
     for wrong, named in (
-        ("# T\n\n![](#three)\n\nNote: x", "three"),
         ("# T\n\n![](#one)\n![](#two)\n\nNote: x", "one cell"),
         ("text\n\nNote: x", "heading"),
         ("# T\n\ntext", "Note"),

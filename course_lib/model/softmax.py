@@ -107,3 +107,9 @@ def online_states(x: torch.Tensor, block: int = 1) -> list[State]:
         state = update(state, part)
         states.append(state)
     return states
+
+
+def online(x: torch.Tensor, block: int = 1) -> torch.Tensor:
+    """Softmax in two passes over x [..., n]: one for m and l together, one to normalise. Same shape and dtype out."""
+    state = online_states(x, block)[-1]
+    return normalise(x.to(state.m.dtype), state).to(x.dtype)
