@@ -23,16 +23,6 @@ WINDOWS = ((1.0, 0.9842, 1.0166), (256.0, 251.9, 260.3), (65_504.0, 64_480.0, 66
 SHORT = ("tf32", "fp16", "bf16")
 
 
-def number_lines() -> style.Picture:
-    """The numbers of fp16, bf16 and e4m3 as dots on one line, near 1, near 256 and where fp16 ends."""
-    return style.picture(
-        _number_lines,
-        axes=(1, 3),
-        size=(12, 3.0),
-        alt="three stretches of the number line, and on each a row of dots for each of three formats",
-    )
-
-
 def numbers_between(low: float, high: float, name: str) -> list[float]:
     """The numbers of a format from low, above 0, to high."""
     found, x = [], math.ceil(low / step_at(low, name)) * step_at(low, name)
@@ -42,7 +32,13 @@ def numbers_between(low: float, high: float, name: str) -> list[float]:
     return found
 
 
-def _number_lines(axes: Sequence[Axes]) -> None:
+@style.drawn(
+    size=(12, 3.0),
+    axes=(1, 3),
+    alt="three stretches of the number line, and on each a row of dots for each of three formats",
+)
+def number_lines(axes: Sequence[Axes]) -> None:
+    """The numbers of fp16, bf16 and e4m3 as dots on one line, near 1, near 256 and where fp16 ends."""
     for ax, (at, low, high) in zip(axes, WINDOWS, strict=True):
         for y, name in enumerate(reversed(ON_A_LINE)):
             xs, ends = numbers_between(low, high, name), FORMATS[name].largest

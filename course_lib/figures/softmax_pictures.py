@@ -50,18 +50,14 @@ def saved_pass() -> tuple[tuple[str, bool]]:
     )  # fmt: skip
 
 
-def moving_ruler() -> style.Picture:
+@style.drawn(
+    size=(12, 3.9),
+    axes=(1, 4),
+    alt="four panels, one per arriving score: bars at the scores seen, as high as their terms, under an exponential curve; "
+    "below, a ruler with its zero at the maximum",
+)
+def moving_ruler(axes: Sequence[Axes]) -> None:
     """What each of 3, 2, 5, 1 weighs after each arrival: bars under e^(x - m), on a ruler whose zero is m."""
-    return style.picture(
-        _ruler,
-        axes=(1, 4),
-        size=(12, 3.9),
-        alt="four panels, one per arriving score: bars at the scores seen, as high as their terms, under an exponential curve; "
-        "below, a ruler with its zero at the maximum",
-    )
-
-
-def _ruler(axes: Sequence[Axes]) -> None:
     scores = torch.tensor(SCORES, dtype=torch.float64)
     before = softmax.start(scores)
     for i, (ax, state) in enumerate(zip(axes, softmax.online_states(scores), strict=True)):
@@ -117,16 +113,11 @@ def scores_in_order(ax: Axes, order: str, block: int) -> str:
     return f"{corrections} corrections in {len(states)} blocks; at the end m = {m[-1]:.4f}, ℓ = {l[-1]:.4f}"
 
 
-def first_grid() -> style.Picture:
+@style.drawn(
+    size=(9.5, 2.5), alt="a strip of numbers in memory, cut into three programs; for each its columns and its mask"
+)
+def first_grid(ax: Axes) -> None:
     """The grid of the first kernel: three programs, four places each, over ten numbers."""
-    return style.picture(
-        _grid,
-        size=(9.5, 2.5),
-        alt="a strip of numbers in memory, cut into three programs; for each its columns and its mask",
-    )
-
-
-def _grid(ax: Axes) -> None:
     n, block = 10, 4
     for program, shade in enumerate((style.BLUE, style.ORANGE, style.GREEN)):
         left = program * block * 1.06
@@ -144,17 +135,13 @@ def _grid(ax: Axes) -> None:
     ax.axis("off")
 
 
-def softmax_passes() -> style.Picture:
+@style.drawn(
+    size=(10, 4.6),
+    alt="milliseconds over the row length, a line each for offline, online and fused, hollow marks for what bytes predict, "
+    "and a plain copy",
+)
+def softmax_passes(ax: Axes) -> None:
     """Milliseconds for 4.3 GB of scores over the row length: three passes, two and one, beside a plain copy."""
-    return style.picture(
-        _passes,
-        size=(10, 4.6),
-        alt="milliseconds over the row length, a line each for offline, online and fused, hollow marks for what bytes predict, "
-        "and a plain copy",
-    )
-
-
-def _passes(ax: Axes) -> None:
     copy = milliseconds("copy")[2**30]
     for name, moved, words in (("offline", 4, "offline"), ("online", 3, "online"), ("fused", 1, "fused")):
         ms = milliseconds(name)

@@ -27,17 +27,13 @@ class Error(NamedTuple):
     max_error: float
 
 
-def stacked_weights() -> style.Picture:
+@style.drawn(
+    size=(10.5, 3.9),
+    axes=(1, 2),
+    alt="two panels, Lite and attention: the weights of four keys as stacked columns, a column per block, and a line at a full weight",
+)
+def stacked_weights(axes: Sequence[Axes]) -> None:
     """The weights of 3, 2, 5, 1 in two blocks, stacked: those of Lite block by block, those of attention one on the other."""
-    return style.picture(
-        _stacked,
-        axes=(1, 2),
-        size=(10.5, 3.9),
-        alt="two panels, Lite and attention: the weights of four keys as stacked columns, a column per block, and a line at a full weight",
-    )
-
-
-def _stacked(axes: Sequence[Axes]) -> None:
     blocks = [SCORES[i : i + BLOCK] for i in range(0, len(SCORES), BLOCK)]
     lite = [weight for block in blocks for weight in softmax.offline(torch.tensor(block).double()).tolist()]
     panels = (

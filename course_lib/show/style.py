@@ -1,6 +1,7 @@
 """The look of the course: colours, fonts, how a figure becomes a picture, and numbers as text."""
 
 import base64
+import functools
 import io
 import os
 from collections.abc import Callable, Sequence
@@ -229,6 +230,22 @@ def picture(
 ) -> Picture:
     """One still figure for a page; ``alt`` says in words what is to be seen."""
     return Picture(render(plot, *args, size=size, axes=axes, **kwargs)[0], alt)
+
+
+def drawn(
+    alt: str, size: tuple[float, float] = (8.5, 4.4), axes: tuple[int, int] = (1, 1)
+) -> Callable[[Callable[[Any], Any]], Callable[[], Picture]]:
+    """Makes a function that draws on its axes one that takes nothing and returns the ``picture``."""
+
+    def of(plot: Callable[[Any], Any]) -> Callable[[], Picture]:
+        @functools.wraps(plot)
+        def made() -> Picture:
+            return picture(plot, alt=alt, size=size, axes=axes)
+
+        del made.__wrapped__  # the reference shows a function's own arguments: none
+        return made
+
+    return of
 
 
 # --- numbers ---

@@ -118,16 +118,9 @@ def block_cycles() -> Table:
     return Table(["64 × 128 scores", "cycles"], found)
 
 
-def busy_units() -> style.Picture:
+@style.drawn(size=(9.5, 3.6), alt="share of the peak as bars, a group for each unit, a bar for each of two kernels")
+def busy_units(ax: Axes) -> None:
     """The share of its peak that each unit of an SM reaches in 16 and in 8 bits."""
-    return style.picture(
-        _busy_units,
-        size=(9.5, 3.6),
-        alt="share of the peak as bars, a group for each unit, a bar for each of two kernels",
-    )
-
-
-def _busy_units(ax: Axes) -> None:
     units = {
         "tensor cores": "tensor_cores",
         "special function units": "special_functions",
