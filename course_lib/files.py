@@ -40,16 +40,6 @@ def write_atomically(path: Path, content: str | bytes, mode: int | None = None) 
     _keep_name(target.parent)
 
 
-def copy_atomically(source: Path, target: Path) -> None:
-    """Put a file's content in the place of ``target`` as ``write_atomically`` does; of a folder all that is in it, beside what is there."""
-    if source.is_dir():
-        target.mkdir(parents=True, exist_ok=True)
-        for path in sorted(source.iterdir()):
-            copy_atomically(path, target / path.name)
-    else:
-        write_atomically(target, source.read_bytes())
-
-
 def _keep_name(folder: Path) -> None:
     """Bring a folder's names to the disk, too, where a system can (not Windows)."""
     with contextlib.suppress(OSError):

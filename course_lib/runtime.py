@@ -19,8 +19,6 @@ from typing import Literal, NamedTuple
 
 import torch
 
-from course_lib import checks
-
 Mode = Literal["GPU", "interpreter", "no kernels"]
 
 TOO_EARLY = (
@@ -123,7 +121,6 @@ def require_kernels() -> None:
 
 def setup(seed: int = 0) -> Runtime:
     """Choose the mode, seed Python's and torch's random numbers, set the figures' style; the first cell of a lecture."""
-    checks.whole("seed", seed, 0, most=2**31 - 1)
     chosen = mode()
     random.seed(seed)
     torch.manual_seed(seed)

@@ -60,15 +60,3 @@ def test_what_a_number_is_made_of_adds_up(show) -> None:
         page.keyboard.press(key)
     assert page.locator('[data-cell="3,1"]').evaluate("node => node === document.activeElement")
     assert page.locator(".formula").inner_text().startswith(page.locator('[data-cell="3,1"] text').text_content())
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: Butterfly([1, 2, 3]), ValueError, "row has 3 numbers; pass 2, 4, 8 or 16"),
-        (lambda: Butterfly([1, 2], outlier=2), ValueError, "outlier is 2; pass a whole number from 0 to 1"),
-    ],
-)
-def test_bad_input(make, error, message) -> None:
-    with pytest.raises(error, match=message):
-        make()

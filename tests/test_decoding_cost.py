@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from decoding_inputs import DEVICE, definition, inputs, paged, whole
+from decoding_inputs import DEVICE, inputs, paged, whole
 from rule import COUNTS
 
 from course_lib import algorithms, data
@@ -12,6 +12,7 @@ from course_lib.instruments import compiled
 from course_lib.instruments.traffic import traffic
 from course_lib.kernels import decoding
 from course_lib.kernels.decoding import choose_splits, decode, wave_efficiency
+from course_lib.model import reference
 from course_lib.model.decoding import cache_bytes, decode_traffic, keys_per_split
 
 # --- how the keys are cut ---
@@ -39,21 +40,9 @@ def test_splits_by_waves() -> None:
 def test_a_cache_in_bytes() -> None:
     assert cache_bytes(1, layers=32, heads_k=8, d=128) == 128 * 1024
     assert keys_per_split(1000, 7, 64) == 192
-    with pytest.raises(ValueError, match="heads is 3 and heads_k is 2"):
-        decode_traffic([1], 3, 2, 16, block_m=16, block_n=16)
 
 
-def test_blocks_that_cut_a_page_in_parts_are_refused() -> None:
-    x = torch.randn(12, 4)
-    for page, block_n in ((3, 4), (16, 4)):
-        with pytest.raises(ValueError, match=f"page is {page} and block_n is {block_n}; pass a multiple of page"):
-            algorithms.split_decode(x[:1], x, x, 1, block_n, length=1, table=[0], page=page)
-    with pytest.raises(ValueError, match="page is 0; pass a whole number of at least 1"):
-        algorithms.split_decode(x[:1], x, x, 1, 4, table=[0], page=0)
-    with pytest.raises(TypeError, match="block_n is '4'"):
-        algorithms.split_decode(x[:1], x, x, 1, "4", table=[0], page=4)
-    with pytest.raises(ValueError, match="page is 24 and block_n is 16; pass numbers of which one is a multiple"):
-        decode_traffic([50], 1, 1, 16, block_m=16, block_n=16, page=24)
+def test_the_table_is_read_for_each_page_or_for_each_block_of_pages() -> None:
     table = [decode_traffic([50], 1, 1, 16, block_m=16, block_n=16, page=page).reads["table"] for page in (8, 32)]
     assert table == [7 * 4, 4 * 4]
 
@@ -61,22 +50,14 @@ def test_blocks_that_cut_a_page_in_parts_are_refused() -> None:
 # --- bytes ---
 
 
-@pytest.mark.parametrize("page", [None, 16])
-@pytest.mark.parametrize(
-    ("length", "splits", "group", "n_q"), [(1, 1, 1, 1), (100, 1, 4, 1), (200, 3, 4, 2), (70, 5, 1, 8), (64, 4, 8, 1)]
-)
-def test_the_simulated_memory_moves_what_the_model_says(length, splits, group, n_q, page) -> None:
-    n_q, d = min(n_q, length), 16
-    q, k, v = (torch.randn(rows, d, dtype=torch.float32) for rows in (group * n_q, 256, 256))
-    table = [5, 0, 3, 8, 1, 15, 2, 4, 9, 14, 13, 7, 6, 12, 10, 11] if page else None
-    run = algorithms.split_decode(q, k, v, splits, 32, length=length, table=table, n_q=n_q)
-    options = {"splits": splits, "n_q": n_q, "page": page, "block_m": group * n_q, "block_n": 32}
-    assert run.memory.traffic() == decode_traffic([length], group, 1, d, "fp32", **options)
-    rows = torch.tensor([table[t // 16] * 16 + t % 16 for t in range(length)]) if page else torch.arange(length)
-    right = definition(
-        q.double().view(1, group, n_q, d), k[rows].double()[None, None], v[rows].double()[None, None], [length]
-    )[0]
-    torch.testing.assert_close(run.output.double(), right.view(group * n_q, d), atol=1e-6, rtol=1e-6)
+@pytest.mark.parametrize(("length", "splits", "group"), [(1, 1, 1), (100, 1, 4), (200, 3, 4), (70, 5, 1), (64, 4, 8)])
+def test_the_simulated_memory_moves_what_the_model_says(length, splits, group) -> None:
+    q, k, v = (torch.randn(rows, 16) for rows in (group, length, length))
+    run = algorithms.split_decode(q, k, v, splits, 32)
+    assert run.memory.traffic() == decode_traffic(
+        [length], group, 1, 16, "fp32", splits=splits, block_m=group, block_n=32
+    )
+    torch.testing.assert_close(run.output.double(), reference.attention(q, k, v), atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.kernel

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.model.formats import FORMATS, bits, format_of, rounded, step_at
+from course_lib.model.formats import FORMATS, bits, rounded, step_at
 
 TORCHS = [f for f in FORMATS.values() if f.dtype is not None]
 
@@ -73,15 +73,7 @@ def test_the_step_is_the_distance_of_neighbours(name: str, x: float) -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match="format is 'fp12'; choose one of 'fp32', 'tf32'"):
-        format_of("fp12")
-    with pytest.raises(TypeError, match=r"x is torch.float16"):
-        rounded(torch.ones(2).half(), "bf16")
     with pytest.raises(ValueError, match=r"x is 70000.0; the largest fp16 number is 65504"):
         bits(70000.0, "fp16")
-    with pytest.raises(ValueError, match="x is nan; pass a finite number"):
-        bits(math.nan, "fp16")
-    with pytest.raises(ValueError, match="x is nan; pass a finite number"):
-        step_at(math.nan, "fp16")
     assert step_at(1e5, "fp16") == math.inf
     assert step_at(0.0, "fp16") == 2.0**-24

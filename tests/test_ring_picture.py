@@ -3,9 +3,7 @@
 import re
 
 import pytest
-from matplotlib.figure import Figure
 
-from course_lib import plots
 from course_lib.model import parallel
 from course_lib.widgets.ring import LENGTH, RingSteps
 
@@ -44,15 +42,3 @@ def test_the_ring_answers_to_keys_and_shows_one_rank_alone(show) -> None:
     assert page.locator('[data-rank="1"]').get_attribute("aria-pressed") == "true"
     page.keyboard.press("ArrowLeft")
     assert page.locator(".where").inner_text() == "step 1 of 2"
-
-
-def test_what_cannot_be_drawn_is_refused() -> None:
-    for make, message in (
-        (lambda: RingSteps("ring"), "order is 'ring'; choose one of 'contiguous'"),
-        (lambda: RingSteps(ranks=3), "ranks is 3; choose one of 2, 4, 8"),
-        (lambda: plots.ring_step([Figure().subplots()] * 2, "zigzag", 9, 16, 0), "ranks is 9"),
-        (lambda: plots.ring_step([Figure().subplots()] * 2, "zigzag", 4, 65, 0), "length is 65"),
-        (lambda: plots.ring_step([Figure().subplots()] * 2, "zigzag", 4, 16, 4), "step is 4"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            make()

@@ -52,18 +52,3 @@ def test_cutting_errs_more_than_rounding() -> None:
         for x in (True, False)
     )
     assert cut > 2.5 * nearest
-
-
-def test_what_is_refused() -> None:
-    q, k, v = qkv()
-    with pytest.raises(ValueError, match="accumulator is 'fp17'; choose one of"):
-        rounded_attention(q, k, v, accumulator="fp17")
-    with pytest.raises(ValueError, match="block is 0; pass a whole number of at least 1"):
-        rounded_attention(q, k, v, block=0)
-    for arguments, error, message in (
-        ((q, k[:, :8], v), ValueError, "q has head dimension 16 but k has 8"),
-        ((q, k, -math.inf * v.abs()), ValueError, "v contains an infinity"),
-        ((q.double(), k.double(), v.double()), TypeError, "q, k and v are torch.float64"),
-    ):
-        with pytest.raises(error, match=message):
-            rounded_attention(*arguments)

@@ -64,7 +64,7 @@ import torch
 from course_lib import runtime
 from course_lib.model import softmax
 from course_lib.kernels.softmax import online_softmax
-print(runtime.setup().mode, softmax.online([0.0, 0.0]))
+print(runtime.setup().mode, softmax.offline(torch.zeros(2)).tolist())
 try:
     online_softmax(torch.zeros(1, 4))
 except runtime.KernelsUnavailableError as error:

@@ -17,14 +17,9 @@ def test_operations_cross_where_the_page_and_the_book_say() -> None:
     assert training_step.attention_flops(64, 100) == 2 * 64 * 100
 
 
-def test_amdahl_forwards_and_backwards() -> None:
+def test_amdahl() -> None:
     assert training_step.gain(1 / 7, 2) == pytest.approx(14 / 13)
     assert training_step.gain(0.5, 1e9) == pytest.approx(2)
-    assert training_step.share_of(training_step.gain(0.3, 4), 4) == pytest.approx(0.3)
-    with pytest.raises(ValueError, match=r"share is 1\.5; pass a part of the whole"):
-        training_step.gain(1.5, 2)
-    with pytest.raises(ValueError, match="faster is 1, with which a step gains nothing; pass a number other than 1"):
-        training_step.share_of(1.2, 1)
 
 
 def made_up(t: int, attention: float, seconds: float = 3.0) -> capstone_steps.Step:

@@ -4,31 +4,22 @@ import math
 
 import torch
 
-from course_lib import checks
 from course_lib.algorithms.run import Run, blocks, wide
 from course_lib.model.memory import HBMTensor, Memory
 from course_lib.model.softmax import offline, weights
 
 
 def standard_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    block_m: int | None = None,
-    block_n: int | None = None,
-    sram_bytes: int | None = None,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int | None = None, block_n: int | None = None
 ) -> Run:
     """Attention in three passes, with S and P [Nq, Nk] written to HBM and read back.
 
     q [Nq, d], k [Nk, d], v [Nk, dv], one floating dtype -> o [Nq, dv]. block_m rows of Q and block_n rows of K or V are
-    in SRAM at a time (None: all). Raises SRAMOverflow if they do not fit in ``sram_bytes``.
+    in SRAM at a time (None: all).
     Source: FlashAttention (arXiv 2205.14135), Algorithm 0.
     """
-    nq, nk, d, dv = checks.attention_inputs(q, k, v)
-    for name, value in (("block_m", block_m), ("block_n", block_n)):
-        if value is not None:
-            checks.positive_int(name, value)
-    memory = Memory(sram_bytes)
+    (nq, d), (nk, dv) = q.shape, v.shape
+    memory = Memory()
     Q, K, V = memory.hbm("Q", q), memory.hbm("K", k), memory.hbm("V", v)
     S, P = memory.hbm_empty("S", (nq, nk), q.dtype), memory.hbm_empty("P", (nq, nk), q.dtype)
     O = memory.hbm_empty("O", (nq, dv), q.dtype)
@@ -59,14 +50,12 @@ def standard_attention(
     return Run(O.data, memory)
 
 
-def lite_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, sram_bytes: int | None = None
-) -> Run:
+def lite_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int) -> Run:
     """Block-wise attention with a softmax inside each block only: the SUM of one average for each block of keys. Wrong.
 
     q [Nq, d], k [Nk, d], v [Nk, dv] -> [Nq, dv]. The same loads and stores as ``online_attention``.
     """
-    memory, Q, K, V, O = _flash(q, k, v, block_m, block_n, sram_bytes)
+    memory, Q, K, V, O = _flash(q, k, v)
     for rows in blocks(len(q), block_m):
         with memory.scope(f"queries {rows.start // block_m}"):
             q_i = memory.load(Q[rows])  # [block_m, d]
@@ -81,15 +70,13 @@ def lite_attention(
     return Run(O.data, memory)
 
 
-def online_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, sram_bytes: int | None = None
-) -> Run:
+def online_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int) -> Run:
     """Block-wise attention with the online softmax: exact, with S and P in SRAM only.
 
     q [Nq, d], k [Nk, d], v [Nk, dv] -> [Nq, dv]. Q is loaded once, K and V once for each block of queries, O is stored
     once. Source: FlashAttention-2 (arXiv 2307.08691), Algorithm 1, lines 3 to 15.
     """
-    memory, Q, K, V, O = _flash(q, k, v, block_m, block_n, sram_bytes)
+    memory, Q, K, V, O = _flash(q, k, v)
     for rows in blocks(len(q), block_m):
         with memory.scope(f"queries {rows.start // block_m}"):
             q_i = memory.load(Q[rows])  # [block_m, d]
@@ -112,11 +99,8 @@ def online_attention(
 
 
 def _flash(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, sram_bytes: int | None
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
 ) -> tuple[Memory, HBMTensor, HBMTensor, HBMTensor, HBMTensor]:
-    checks.attention_inputs(q, k, v)
-    checks.positive_int("block_m", block_m)
-    checks.positive_int("block_n", block_n)
-    memory = Memory(sram_bytes)
+    memory = Memory()
     O = memory.hbm_empty("O", (len(q), v.shape[1]), q.dtype)
     return memory, memory.hbm("Q", q), memory.hbm("K", k), memory.hbm("V", v), O

@@ -9,8 +9,8 @@ import math
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
-from course_lib import checks
 from course_lib.algorithms.run import blocks, wide
 from course_lib.model.memory import HBMTensor, Memory
 
@@ -18,29 +18,20 @@ from course_lib.model.memory import HBMTensor, Memory
 class Gradients(NamedTuple):
     """dq, dk, dv [N, d] in the inputs' dtype, and the memory that the pass ran on."""
 
-    dq: torch.Tensor
-    dk: torch.Tensor
-    dv: torch.Tensor
+    dq: Tensor
+    dk: Tensor
+    dv: Tensor
     memory: Memory
 
 
 def backward_over_kv(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    o: torch.Tensor,
-    L: torch.Tensor,
-    do: torch.Tensor,
-    block_m: int,
-    block_n: int,
-    causal: bool = False,
-    sram_bytes: int | None = None,
+    q: Tensor, k: Tensor, v: Tensor, o: Tensor, L: Tensor, do: Tensor, block_m: int, block_n: int, causal: bool = False
 ) -> Gradients:
     """Algorithm 2's order: dK_j and dV_j are finished on chip and written once; dQ is read and written for each pair.
 
     Unlike the printed lines, O_i is not loaded for each pair (only D_i is used), and 1/√d and the mask are added.
     """
-    memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, causal, sram_bytes)
+    memory, hbm = _start(q, k, v, o, L, do, block_m)
     n, d = q.shape
     dQ = memory.hbm("dQ", torch.zeros(n, d, dtype=wide(q)))  # line 3
     dK, dV = memory.hbm_empty("dK", (n, d), q.dtype), memory.hbm_empty("dV", (n, d), q.dtype)
@@ -63,19 +54,10 @@ def backward_over_kv(
 
 
 def backward_over_q(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    o: torch.Tensor,
-    L: torch.Tensor,
-    do: torch.Tensor,
-    block_m: int,
-    block_n: int,
-    causal: bool = False,
-    sram_bytes: int | None = None,
+    q: Tensor, k: Tensor, v: Tensor, o: Tensor, L: Tensor, do: Tensor, block_m: int, block_n: int, causal: bool = False
 ) -> Gradients:
     """The loops turned round: dQ_i is finished on chip; dK and dV, two matrices, are read and written for each pair."""
-    memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, causal, sram_bytes)
+    memory, hbm = _start(q, k, v, o, L, do, block_m)
     n, d = q.shape
     dQ = memory.hbm_empty("dQ", (n, d), q.dtype)
     dK, dV = (memory.hbm(name, torch.zeros(n, d, dtype=wide(q))) for name in ("dK", "dV"))
@@ -98,19 +80,10 @@ def backward_over_q(
 
 
 def backward_two_passes(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    o: torch.Tensor,
-    L: torch.Tensor,
-    do: torch.Tensor,
-    block_m: int,
-    block_n: int,
-    causal: bool = False,
-    sram_bytes: int | None = None,
+    q: Tensor, k: Tensor, v: Tensor, o: Tensor, L: Tensor, do: Tensor, block_m: int, block_n: int, causal: bool = False
 ) -> Gradients:
     """Outer loop over K/V for dK and dV, then over Q for dQ: nothing is read back, S and dP are computed twice."""
-    memory, hbm = _start(q, k, v, o, L, do, block_m, block_n, causal, sram_bytes)
+    memory, hbm = _start(q, k, v, o, L, do, block_m)
     n, d = q.shape
     dQ, dK, dV = (memory.hbm_empty(name, (n, d), q.dtype) for name in ("dQ", "dK", "dV"))
     for cols in blocks(n, block_n):
@@ -144,37 +117,17 @@ def backward_two_passes(
 class _Rows(NamedTuple):
     """What the backward pass needs of a block of queries: q, do [block_m, d], L and D [block_m]."""
 
-    q: torch.Tensor
-    do: torch.Tensor
-    L: torch.Tensor
-    D: torch.Tensor
+    q: Tensor
+    do: Tensor
+    L: Tensor
+    D: Tensor
 
 
 def _start(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    o: torch.Tensor,
-    L: torch.Tensor,
-    do: torch.Tensor,
-    block_m: int,
-    block_n: int,
-    causal: bool,
-    sram_bytes: int | None,
+    q: Tensor, k: Tensor, v: Tensor, o: Tensor, L: Tensor, do: Tensor, block_m: int
 ) -> tuple[Memory, dict[str, HBMTensor]]:
     """Place the inputs in HBM and compute D = rowsum(dO ∘ O) (line 4)."""
-    checks.causal_mask(causal)
-    checks.attention_inputs(q, k, v)
-    for name, x in (("o", o), ("do", do)):
-        checks.float_tensor(name, x, ndim=2, finite=True)
-    checks.float_tensor("L", L, ndim=1, finite=True)
-    checks.same_shape(q=q, k=k, v=v, o=o, do=do)
-    checks.same_dtype_and_device(q=q, k=k, v=v, o=o, do=do)
-    if L.shape != q.shape[:1]:
-        raise ValueError(f"L has shape {list(L.shape)}; pass [{len(q)}], one log-sum-exp for each query")
-    checks.positive_int("block_m", block_m)
-    checks.positive_int("block_n", block_n)
-    memory = Memory(sram_bytes)
+    memory = Memory()
     hbm = {name: memory.hbm(name, x) for name, x in (("Q", q), ("K", k), ("V", v), ("O", o), ("dO", do))}
     hbm |= {"L": memory.hbm("L", L.to(wide(q))), "D": memory.hbm_empty("D", L.shape, wide(q))}
     for rows in blocks(len(q), block_m):
@@ -185,8 +138,8 @@ def _start(
 
 
 def _load_keys(
-    memory: Memory, hbm: dict[str, HBMTensor], cols: slice, q: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    memory: Memory, hbm: dict[str, HBMTensor], cols: slice, q: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A block of K and V in SRAM with empty accumulators for its gradients, all [block_n, d]."""
     k_j, v_j = memory.load(hbm["K"][cols]), memory.load(hbm["V"][cols])
     dk_j, dv_j = (memory.tile(name, torch.zeros(k_j.shape, dtype=wide(q))) for name in ("dK_j", "dV_j"))
@@ -198,8 +151,8 @@ def _load_queries(memory: Memory, hbm: dict[str, HBMTensor], rows: slice) -> _Ro
 
 
 def _pair(
-    memory: Memory, row: _Rows, k_j: torch.Tensor, v_j: torch.Tensor, rows: slice, cols: slice, causal: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
+    memory: Memory, row: _Rows, k_j: Tensor, v_j: Tensor, rows: slice, cols: slice, causal: bool
+) -> tuple[Tensor, Tensor]:
     """P recomputed, and dS = P ∘ (dP − D), both [block_m, block_n] and on chip."""
     s = memory.matmul(row.q, k_j.T) / math.sqrt(row.q.shape[1])
     if causal:

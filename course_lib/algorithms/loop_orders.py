@@ -15,11 +15,9 @@ from course_lib.algorithms.run import Run, blocks, wide
 from course_lib.model.memory import HBMTensor, Memory
 
 
-def linear_v1(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, sram_bytes: int | None = None
-) -> Run:
+def linear_v1(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int) -> Run:
     """(Q Kᵀ) V without a softmax, outer loop over K/V: O is read and written for every block of keys, and has to start at zero."""
-    memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes)
+    memory, Q, K, V = _inputs(q, k, v)
     O = memory.hbm("O", torch.zeros(q.shape, dtype=wide(q)))
     for cols in blocks(len(k), block_n):
         with memory.scope(f"keys {cols.start // block_n}"):
@@ -32,11 +30,9 @@ def linear_v1(
     return Run(O.data.to(q.dtype), memory)
 
 
-def linear_v2(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, sram_bytes: int | None = None
-) -> Run:
+def linear_v2(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int) -> Run:
     """(Q Kᵀ) V without a softmax, outer loop over Q: O is finished on chip and written once; in HBM it may start as garbage."""
-    memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes)
+    memory, Q, K, V = _inputs(q, k, v)
     O = memory.hbm_empty("O", q.shape, q.dtype)
     for rows in blocks(len(q), block_m):
         with memory.scope(f"queries {rows.start // block_m}"):
@@ -52,16 +48,10 @@ def linear_v2(
 
 
 def flash_v1(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    block_m: int,
-    block_n: int,
-    causal: bool = False,
-    sram_bytes: int | None = None,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, causal: bool = False
 ) -> Run:
     """FlashAttention's Algorithm 1 as printed: O, l and m in HBM, normalised at every step (line 12)."""
-    memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes, causal)
+    memory, Q, K, V = _inputs(q, k, v)
     n, d = q.shape
     O = memory.hbm("O", torch.zeros(n, d, dtype=wide(q)))  # line 2
     l = memory.hbm("l", torch.zeros(n, dtype=wide(q)))
@@ -94,16 +84,10 @@ def flash_v1(
 
 
 def flash_running(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    block_m: int,
-    block_n: int,
-    causal: bool = False,
-    sram_bytes: int | None = None,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, causal: bool = False
 ) -> Run:
     """V2's loops, but O normalised after every block of keys: O ← O · (l / l_new) e^(m − m_new) + P V / l_new."""
-    memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes, causal)
+    memory, Q, K, V = _inputs(q, k, v)
     n, d = q.shape
     O = memory.hbm_empty("O", (n, d), q.dtype)
     for rows in blocks(n, block_m):
@@ -129,16 +113,10 @@ def flash_running(
 
 
 def flash_v2(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    block_m: int,
-    block_n: int,
-    causal: bool = False,
-    sram_bytes: int | None = None,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_m: int, block_n: int, causal: bool = False
 ) -> Run:
     """FlashAttention-2's Algorithm 1: O, l and m on chip, one division at the end, and L = m + log l saved."""
-    memory, Q, K, V = _inputs(q, k, v, block_m, block_n, sram_bytes, causal)
+    memory, Q, K, V = _inputs(q, k, v)
     n, d = q.shape
     O, L = memory.hbm_empty("O", (n, d), q.dtype), memory.hbm_empty("L", (n,), wide(q))
     for rows in blocks(n, block_m):  # line 3
@@ -163,21 +141,9 @@ def flash_v2(
     return Run(O.data, memory)
 
 
-def _inputs(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    block_m: int,
-    block_n: int,
-    sram_bytes: int | None,
-    causal: bool = False,
-) -> tuple[Memory, HBMTensor, HBMTensor, HBMTensor]:
-    checks.causal_mask(causal)
-    checks.attention_inputs(q, k, v)
+def _inputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[Memory, HBMTensor, HBMTensor, HBMTensor]:
     checks.same_shape(q=q, k=k, v=v)
-    checks.positive_int("block_m", block_m)
-    checks.positive_int("block_n", block_n)
-    memory = Memory(sram_bytes)
+    memory = Memory()
     return memory, memory.hbm("Q", q), memory.hbm("K", k), memory.hbm("V", v)
 
 

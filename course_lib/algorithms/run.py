@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import torch
 
-from course_lib import checks
 from course_lib.model.memory import Memory
 
 
@@ -23,6 +22,5 @@ def wide(x: torch.Tensor) -> torch.dtype:
 
 def blocks(length: int, block: int | None) -> Iterator[slice]:
     """The ranges [0, block), [block, 2·block) ... that cover ``length``; the last one may be shorter. None: one range."""
-    checks.positive_int("length", length)
-    step = length if block is None else checks.positive_int("block", block)
+    step = length if block is None else block
     return (slice(begin, min(begin + step, length)) for begin in range(0, length, step))

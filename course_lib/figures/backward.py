@@ -57,17 +57,13 @@ class Errors(NamedTuple):
 # --- three loop orders ---
 
 
-def backward_orders() -> style.Picture:
+@style.drawn(
+    size=(13, 5.2),
+    axes=(1, 3),
+    alt="three panels, a loop order each: a grid of pairs of blocks with strips for each tensor beside and above it",
+)
+def backward_orders(axes: Sequence[Axes]) -> None:
     """The three loop orders on four by four blocks: what two programs hold, what they stream, and to what both add."""
-    return style.picture(
-        _orders,
-        axes=(1, 3),
-        size=(13, 5.2),
-        alt="three panels, a loop order each: a grid of pairs of blocks with strips for each tensor beside and above it",
-    )
-
-
-def _orders(axes: Sequence[Axes]) -> None:
     panels: tuple[tuple[str, tuple[int, ...], tuple[int, ...], str], ...] = (
         ("outer loop over K/V", (), (0, 2), "two programs add to the same block of dQ"),
         ("outer loop over Q", (0, 2), (), "two programs add to the same blocks of dK, dV"),
@@ -175,17 +171,13 @@ def apart(algorithm: str) -> list[float]:
     return list(accumulate(distances, max))
 
 
-def training_curves() -> style.Picture:
+@style.drawn(
+    size=(11.5, 3.8),
+    axes=(1, 2),
+    alt="left the loss of three runs over the steps, right the largest distance so far of two of them from the third",
+)
+def training_curves(axes: Sequence[Axes]) -> None:
     """A model trained with three attentions: the losses, and how far two of them have strayed from the third."""
-    return style.picture(
-        _training,
-        size=(11.5, 3.8),
-        axes=(1, 2),
-        alt="left the loss of three runs over the steps, right the largest distance so far of two of them from the third",
-    )
-
-
-def _training(axes: Sequence[Axes]) -> None:
     names = {"attention": "attention()", "standard": "PyTorch (plain)", "sdpa": "SDPA (PyTorch's, fused)"}
     steps = [row.step for row in losses("sdpa")]
     curves(
@@ -241,17 +233,13 @@ def error_shares(causal: bool) -> list[float]:
     return [ours / plain for row in found for ours, plain in zip(row[2:5], row[5:], strict=True)]
 
 
-def backward_speed() -> style.Picture:
+@style.drawn(
+    size=(12, 4),
+    axes=(1, 2),
+    alt="left forward, right backward: rates of four attentions as bars, a group for each head size and mask; backward ours twice",
+)
+def backward_speed(axes: Sequence[Axes]) -> None:
     """Forward and backward at the longest recorded N: attention() beside FlashAttention-2, cuDNN and FlashAttention-4."""
-    return style.picture(
-        _speeds,
-        size=(12, 4),
-        axes=(1, 2),
-        alt="left forward, right backward: rates of four attentions as bars, a group for each head size and mask; backward ours twice",
-    )
-
-
-def _speeds(axes: Sequence[Axes]) -> None:
     n = 16_384
     groups = {f"d = {d}" + (",\ncausal" if causal else ""): (d, causal) for d in (64, 128) for causal in (False, True)}
     names = {"FA2": "FA2", "cuDNN": "cuDNN", "FA4": "FA4", "attention()": "attention()"}

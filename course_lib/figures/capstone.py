@@ -81,21 +81,17 @@ def _largest(found: Sequence[dict[int, float]]) -> dict[int, float]:
     return {step: max(each[step] for each in found if step in each) for step in found[0]}
 
 
-def loss_curves() -> style.Picture:
-    """Six runs, two attentions and three seeds each; how pairs of runs part, and how far apart they stay."""
-    return style.picture(
-        _curves,
-        size=(12.5, 4.3),
-        axes=(1, 3),
-        alt="left the loss of six runs over the steps; then three kinds of gap between two runs, in the middle over the first steps on a "
-        "logarithmic axis, on the right over all steps",
-    )
-
-
 _SHADES = (style.GREY, style.ORANGE, style.BLUE)
 
 
-def _curves(axes: Sequence[Axes]) -> None:
+@style.drawn(
+    size=(12.5, 4.3),
+    axes=(1, 3),
+    alt="left the loss of six runs over the steps; then three kinds of gap between two runs, in the middle over the first steps on a "
+    "logarithmic axis, on the right over all steps",
+)
+def loss_curves(axes: Sequence[Axes]) -> None:
+    """Six runs, two attentions and three seeds each; how pairs of runs part, and how far apart they stay."""
     left, first, right = axes
     for attention, shade, wide in ((TORCHS, style.GREY, 5.0), (OURS, style.BLUE, 1.8)):
         for seed in SEEDS:

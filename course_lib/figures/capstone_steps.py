@@ -99,17 +99,13 @@ def allowed(t: int, before: str) -> float:
 # --- a step as a bar ---
 
 
-def step_bars() -> style.Picture:
+@style.drawn(
+    size=(12, 3.8),
+    axes=(1, 2),
+    alt="for each of two contexts a bar for each attention, cut into matmuls, the rest, and attention",
+)
+def step_bars(axes: Sequence[Axes]) -> None:
     """A training step with three attentions at two contexts: its matmuls, its attention and the rest."""
-    return style.picture(
-        _bars,
-        size=(12, 3.8),
-        axes=(1, 2),
-        alt="for each of two contexts a bar for each attention, cut into matmuls, the rest, and attention",
-    )
-
-
-def _bars(axes: Sequence[Axes]) -> None:
     for ax, t in zip(axes, SHOWN, strict=True):
         for y, name in enumerate(NAMES):
             found = step(name, t)
@@ -160,18 +156,14 @@ def amdahl(ax: Axes, context: int, width: int, faster: float) -> str:
 # --- time and memory over the context ---
 
 
-def over_context() -> style.Picture:
+@style.drawn(
+    size=(12.5, 4.0),
+    axes=(1, 2),
+    alt="left the time of attention and of all else per step over the context, and a hollow diamond; "
+    "right memory over the context, a line for each attention",
+)
+def over_context(axes: Sequence[Axes]) -> None:
     """A step's attention and all else over the context, with the crossing as predicted; and the memory of each attention."""
-    return style.picture(
-        _over_context,
-        size=(12.5, 4.0),
-        axes=(1, 2),
-        alt="left the time of attention and of all else per step over the context, and a hollow diamond; "
-        "right memory over the context, a line for each attention",
-    )
-
-
-def _over_context(axes: Sequence[Axes]) -> None:
     time, memory = axes
     ours = steps("attention")
     ts = [x.t for x in ours]
@@ -236,18 +228,14 @@ def writing(how: str, batch: int = 1, width: int = 384) -> list[_Writing]:
     return sorted(found, key=lambda x: x.context)
 
 
-def characters_per_second() -> style.Picture:
+@style.drawn(
+    size=(12, 3.8),
+    axes=(1, 2),
+    alt="characters per second over the context, on logarithmic axes, with a cache, without one and as the bytes allow; "
+    "a panel for each of two models",
+)
+def characters_per_second(axes: Sequence[Axes]) -> None:
     """How fast a GPT writes with its cache and without, one text at a time, for two widths, beside the bound of the bytes."""
-    return style.picture(
-        _writing,
-        size=(12, 3.8),
-        axes=(1, 2),
-        alt="characters per second over the context, on logarithmic axes, with a cache, without one and as the bytes allow; "
-        "a panel for each of two models",
-    )
-
-
-def _writing(axes: Sequence[Axes]) -> None:
     for ax, width in zip(axes, (384, 1024), strict=True):
         for how, shade in (("cache", style.BLUE), ("no cache", style.RED)):
             found = writing(how, 1, width)

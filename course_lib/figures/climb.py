@@ -44,17 +44,13 @@ SHOWN = {"causal block skipping": "skip", "specialised": "specialise"}  # rungs 
 STAIRS = "TFLOP/s upwards, a tread for each kernel with its factor over the one before, hollow diamonds for counts, lines for cuDNN and FA2"
 
 
-def plan() -> style.Picture:
+@style.drawn(
+    size=(12.5, 3.9),
+    axes=(1, 2),
+    alt="left, a bar for each kernel, TFLOP/s across, with a line for the peak; right, stairs, each step labelled with what it removes",
+)
+def plan(axes: Sequence[Axes]) -> None:
     """The climb before any step is measured: where it begins and ends beside its peers, and what each step removes."""
-    return style.picture(
-        _plan,
-        axes=(1, 2),
-        size=(12.5, 3.9),
-        alt="left, a bar for each kernel, TFLOP/s across, with a line for the peak; right, stairs, each step labelled with what it removes",
-    )
-
-
-def _plan(axes: Sequence[Axes]) -> None:
     bars, steps = axes
     peak = data.gpu("H200").flops_per_s("bf16") / 1e12
     for y, name in enumerate(("standard", "FA2", "Online", "cuDNN", "attention()")):
@@ -218,16 +214,12 @@ def ten_cells() -> Table:
     return Table(heads, lines)
 
 
-def lost() -> style.Picture:
+@style.drawn(
+    size=(11, 2.6),
+    alt="one bar for the peak in four parts: cycles without a matmul, the lowered clock, the rest, and what is reached",
+)
+def lost(ax: Axes) -> None:
     """Where the peak goes that attention() does not reach, as counted under the profiler."""
-    return style.picture(
-        _lost,
-        size=(11, 2.6),
-        alt="one bar for the peak in four parts: cycles without a matmul, the lowered clock, the rest, and what is reached",
-    )
-
-
-def _lost(ax: Axes) -> None:
     busy, clock, rest = shares()
     parts = (
         ("reached", busy * clock * rest, style.BLUE),

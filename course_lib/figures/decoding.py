@@ -77,17 +77,13 @@ def _caches(batch: int, n: int, heads_k: int) -> float:
     return batch * cache_bytes(n, LAYERS, heads_k, D)
 
 
-def key_splits() -> style.Picture:
+@style.drawn(
+    size=(11.5, 4.7),
+    alt="on the left a tile with the queries of one group, in the middle a strip of keys and values for each head, cut into pieces, "
+    "on the right a funnel from the pieces of one strip to a merge",
+)
+def key_splits(ax: Axes) -> None:
     """One token's query against a long sequence: each head of keys is cut into splits, a program each, whose results are merged."""
-    return style.picture(
-        _splits,
-        size=(11.5, 4.7),
-        alt="on the left a tile with the queries of one group, in the middle a strip of keys and values for each head, cut into pieces, "
-        "on the right a funnel from the pieces of one strip to a merge",
-    )
-
-
-def _splits(ax: Axes) -> None:
     left, wide, tall = 2.9, 5.6, 0.3
     shades = (style.BLUE, style.SKY, style.PURPLE, style.GREEN)
     ax.text(0.9, 4.52, "one token's queries", ha="center", fontsize=WORDS)
@@ -266,16 +262,12 @@ def against(algorithm: str, *batches: int, how: str = "graphs", device: str = H2
     return [took(algorithm, *cell, how, device) / took(OURS, *cell, how, device) for cell in chosen]
 
 
-def layer_times() -> style.Picture:
+@style.drawn(
+    size=(10.5, 4.6),
+    alt="microseconds on a logarithmic axis: for each of four batches bars for three kernels, and a hollow diamond for the bound",
+)
+def layer_times(ax: Axes) -> None:
     """Four batches of the page's model on an H200: one layer's attention unsplit, split, and as SDPA, beside the bound of its bytes."""
-    return style.picture(
-        _layer_times,
-        size=(10.5, 4.6),
-        alt="microseconds on a logarithmic axis: for each of four batches bars for three kernels, and a hollow diamond for the bound",
-    )
-
-
-def _layer_times(ax: Axes) -> None:
     bars = (
         (UNSPLIT, "unsplit", style.GREY),
         (OURS, "split by the rule", style.BLUE),

@@ -14,18 +14,14 @@ from course_lib.show import style
 SMS, SEATS, BLOCKS = 8, 2, 20  # of the GPU that is drawn: SMs, programs that fit on one, blocks of queries
 
 
-def warehouse() -> style.Picture:
+@style.drawn(
+    size=(11.5, 4.5),
+    axes=(1, 2),
+    alt="two panels, each with a warehouse to the left and a workbench to the right; arrows between them for each matrix, "
+    "thin for Q, K, V and O, thick for S and P",
+)
+def warehouse(axes: Sequence[Axes]) -> None:
     """What crosses between HBM, the warehouse, and SRAM, the workbench: in standard attention and in FlashAttention."""
-    return style.picture(
-        _warehouses,
-        axes=(1, 2),
-        size=(11.5, 4.5),
-        alt="two panels, each with a warehouse to the left and a workbench to the right; arrows between them for each matrix, "
-        "thin for Q, K, V and O, thick for S and P",
-    )
-
-
-def _warehouses(axes: Sequence[Axes]) -> None:
     standard, flash = axes
     standard.set_title("Standard attention: S and P make four trips", **HEAD)
     flash.set_title("FlashAttention: blocks of S and P never leave the bench", **HEAD)
@@ -84,17 +80,13 @@ def _shelf(ax: Axes, names: str) -> None:
             ax.text(1.32, 1.5 - 0.98 * i, name, ha="center", va="center", fontsize=10.5)
 
 
-def programs_on_sms() -> style.Picture:
+@style.drawn(
+    size=(11.5, 4.6),
+    alt="a column of query blocks with an arrow to a chip; on the chip boxes for SMs, each with numbered programs and a strip of SRAM; "
+    "beside it programs that wait, below it a cache and HBM",
+)
+def programs_on_sms(ax: Axes) -> None:
     """A small GPU: blocks of queries become programs, each on an SM with its own SRAM; those that find no room wait."""
-    return style.picture(
-        _programs,
-        size=(11.5, 4.6),
-        alt="a column of query blocks with an arrow to a chip; on the chip boxes for SMs, each with numbered programs and a strip of SRAM; "
-        "beside it programs that wait, below it a cache and HBM",
-    )
-
-
-def _programs(ax: Axes) -> None:
     tall = 3.6 / BLOCKS
     for i in range(BLOCKS):
         ax.add_patch(Rectangle((0.35, 4.05 - (i + 1) * tall), 0.75, 0.84 * tall, fc=style.BLUE, lw=0))

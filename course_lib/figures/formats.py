@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from matplotlib.axes import Axes
 
-from course_lib import checks, data, plots, runtime
+from course_lib import data, plots, runtime
 from course_lib.figures.records import label, rows
 from course_lib.instruments import measure
 from course_lib.kernels.online import flash_online
@@ -23,16 +23,6 @@ WINDOWS = ((1.0, 0.9842, 1.0166), (256.0, 251.9, 260.3), (65_504.0, 64_480.0, 66
 SHORT = ("tf32", "fp16", "bf16")
 
 
-def number_lines() -> style.Picture:
-    """The numbers of fp16, bf16 and e4m3 as dots on one line, near 1, near 256 and where fp16 ends."""
-    return style.picture(
-        _number_lines,
-        axes=(1, 3),
-        size=(12, 3.0),
-        alt="three stretches of the number line, and on each a row of dots for each of three formats",
-    )
-
-
 def numbers_between(low: float, high: float, name: str) -> list[float]:
     """The numbers of a format from low, above 0, to high."""
     found, x = [], math.ceil(low / step_at(low, name)) * step_at(low, name)
@@ -42,7 +32,13 @@ def numbers_between(low: float, high: float, name: str) -> list[float]:
     return found
 
 
-def _number_lines(axes: Sequence[Axes]) -> None:
+@style.drawn(
+    size=(12, 3.0),
+    axes=(1, 3),
+    alt="three stretches of the number line, and on each a row of dots for each of three formats",
+)
+def number_lines(axes: Sequence[Axes]) -> None:
+    """The numbers of fp16, bf16 and e4m3 as dots on one line, near 1, near 256 and where fp16 ends."""
     for ax, (at, low, high) in zip(axes, WINDOWS, strict=True):
         for y, name in enumerate(reversed(ON_A_LINE)):
             xs, ends = numbers_between(low, high, name), FORMATS[name].largest
@@ -73,7 +69,7 @@ def stage_errors(ax: Axes, short: str, scale: float) -> Axes:
         for stage, found in series.items():
             o = rounded_attention(q, k, v, **{stage: short})  # type: ignore[arg-type]
             found.append(measure.rms_error(o, exact) / size)
-    half = FORMATS[checks.one_of("short", short, list(FORMATS))].epsilon / 2
+    half = FORMATS[short].epsilon / 2
     ax.axhline(half, color=style.GREY, ls="--", lw=1.4, label="half a step at 1")
     return plots.stage_lines(ax, lengths, series, "rms error ÷ rms of the output")
 
@@ -161,7 +157,7 @@ def by_format(algorithm: str, format: str, scale: float = 1.0) -> ByFormat:
 
 def error_over_time(ax: Axes, scale: str) -> Axes:
     """For each format a filled mark for Online and a hollow one for plain PyTorch: milliseconds and rms error, Q times 1 or 10."""
-    factor = float(checks.one_of("scale", scale, ["1", "10"]))
+    factor = float(scale)
     for name, run in _runs(factor):
         hollow = run.algorithm == "standard"
         shade = style.colour(name)

@@ -74,16 +74,12 @@ def slowdown(*setting: str | int) -> Slower:
     return next(run for run in slowdowns() if run.setting == setting)
 
 
-def second_gpu() -> style.Picture:
+@style.drawn(
+    size=(8, 5),
+    alt="a mark for each kernel, a shape and colour for each kind: its slowdown as measured over that predicted, with the diagonal",
+)
+def second_gpu(ax: Axes) -> None:
     """Each kernel's slowdown on an H100, measured over predicted."""
-    return style.picture(
-        _second_gpu,
-        size=(8, 5),
-        alt="a mark for each kernel, a shape and colour for each kind: its slowdown as measured over that predicted, with the diagonal",
-    )
-
-
-def _second_gpu(ax: Axes) -> None:
     ax.axline((1, 1), slope=1, color=style.GREY, lw=1.2, zorder=1)
     for kind, (words, color, marker) in KINDS.items():
         x, y = zip(*((run.predicted, run.measured) for run in slowdowns() if run.kind == kind), strict=True)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from course_lib import checks, data
+from course_lib import data
 from course_lib.figures.climb_records import noise
 from course_lib.figures.loop_orders import seconds, shapes
 from course_lib.figures.records import label, rows
@@ -40,8 +40,6 @@ def launches(ax: Axes, kernel_us: int, launch_us: int) -> str:
 
     ``kernel_us`` and ``launch_us`` are microseconds, whole numbers from 1 on. Returns the time of a call in both ways, in words.
     """
-    checks.whole("kernel_us", kernel_us, 1, 10_000)
-    checks.whole("launch_us", launch_us, 1, 10_000)
     end = 0
     for call in range(5):
         ax.barh(3, launch_us - 0.6, left=call * launch_us, color=style.GREY)
@@ -67,16 +65,12 @@ def host_times() -> Table:
     return Table(["µs of the host", *modes], found)
 
 
-def self_noise() -> style.Picture:
+@style.drawn(
+    size=(9, 2.9),
+    alt="a dot for each kernel that was timed twice, sorted, by how far its second rate is from its first, in per cent",
+)
+def self_noise(ax: Axes) -> None:
     """The same kernel timed twice in one run, the second time over the first, for each pair that the ladder holds."""
-    return style.picture(
-        _self_noise,
-        size=(9, 2.9),
-        alt="a dot for each kernel that was timed twice, sorted, by how far its second rate is from its first, in per cent",
-    )
-
-
-def _self_noise(ax: Axes) -> None:
     per_cent = sorted(100 * (ratio - 1) for ratio in noise())
     ax.plot(range(len(per_cent)), per_cent, "o", color=style.BLUE, ms=6)
     ax.axhline(0, color=style.BLACK, lw=1)
@@ -86,16 +80,11 @@ def _self_noise(ax: Axes) -> None:
     style.source_note(ax, label("forward_ladder"))
 
 
-def clocks() -> style.Picture:
+@style.drawn(
+    size=(9, 3.8), alt="a dot for each profiled kernel: its clock over the share of cycles in which tensor cores work"
+)
+def clocks(ax: Axes) -> None:
     """The clock at which kernels ran under the profiler, over the share of cycles in which a tensor core worked."""
-    return style.picture(
-        _clocks,
-        size=(9, 3.8),
-        alt="a dot for each profiled kernel: its clock over the share of cycles in which tensor cores work",
-    )
-
-
-def _clocks(ax: Axes) -> None:
     found = [row for name in ("loop_orders_counters", "eight_bit_counters") for row in rows(Kernel, name)]
     ax.plot([100 * k.tensor_cores for k in found], [k.clock_ghz for k in found], "o", color=style.BLUE, ms=6, alpha=0.6)
     slowest = min((k for k in found if k.algorithm == "V1"), key=lambda k: k.clock_ghz)

@@ -53,17 +53,13 @@ def kernel_rate(tokens: float, backward: bool = False) -> float:
     return rates[max((n for n in rates if n <= tokens), default=min(rates))]
 
 
-def ring_clock() -> style.Picture:
+@style.drawn(
+    size=(11.5, 3.4),
+    axes=(1, 4),
+    alt="four circles of four GPUs, one for each step: a box with its queries that stay, and below it the keys that are there",
+)
+def ring_clock(axes: Sequence[Axes]) -> None:
     """Four GPUs on a clock face, at each of the four steps of a ring: queries stay, keys and values move on."""
-    return style.picture(
-        _clock,
-        size=(11.5, 3.4),
-        axes=(1, 4),
-        alt="four circles of four GPUs, one for each step: a box with its queries that stay, and below it the keys that are there",
-    )
-
-
-def _clock(axes: Sequence[Axes]) -> None:
     for step, ax in enumerate(axes):
         blank(ax, 3.3, -0.25, 3.75)
         ax.set_aspect("equal")
@@ -122,16 +118,12 @@ def hiding(ax: Axes, gpu: str, link: str, heads_per_kv: int, order: str) -> str:
     return f"{gpu}, {link}: from {meet:,.0f} tokens on each GPU the messages take no longer than the matmuls"
 
 
-def ring_or_ulysses() -> style.Picture:
+@style.drawn(
+    size=(9.5, 4.2),
+    alt="a grid of numbers of GPUs and of query heads per head of keys, coloured by which of two ways sends less",
+)
+def ring_or_ulysses(ax: Axes) -> None:
     """The bytes of a forward ring over those of Ulysses, by the number of GPUs and of query heads for each head of keys."""
-    return style.picture(
-        _map,
-        size=(9.5, 4.2),
-        alt="a grid of numbers of GPUs and of query heads per head of keys, coloured by which of two ways sends less",
-    )
-
-
-def _map(ax: Axes) -> None:
     ranks, groups = (2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32)
     for x, p in enumerate(ranks):
         for y, g in enumerate(groups):
@@ -197,17 +189,13 @@ def busy_gpus(axes: Sequence[Axes], tokens: int, kv_heads: int, direction: str) 
     return "; ".join(words)
 
 
-def ring_timelines() -> style.Picture:
+@style.drawn(
+    size=(11, 3.9),
+    axes=(1, 2),
+    alt="bars over time for four GPUs and two links: upper bars are the matmuls of each step, lower bars its messages",
+)
+def ring_timelines(axes: Sequence[Axes]) -> None:
     """Four simulated GPUs with few tokens each, causal in zigzag order: what they multiply and what they send, over two links."""
-    return style.picture(
-        _timelines,
-        size=(11, 3.9),
-        axes=(1, 2),
-        alt="bars over time for four GPUs and two links: upper bars are the matmuls of each step, lower bars its messages",
-    )
-
-
-def _timelines(axes: Sequence[Axes]) -> None:
     for ax, link, words in zip(axes, ("NVLink 4", "InfiniBand NDR"), ("messages hide", "GPUs wait"), strict=True):
         line = simulated("zigzag", 4, 4 * FEW, 8, link)
         for span in line.spans():

@@ -51,16 +51,12 @@ def intensity(tile: int, n: int = N, dtype: str = "fp16") -> float:
     return roofline.intensity(2 * n**3, cost.tiled_matmul_traffic(n, n, n, tile, tile, dtype))
 
 
-def tile_homes() -> style.Picture:
+@style.drawn(
+    size=(9.5, 5.2),
+    alt="three squares, A left of C and B above it: a strip of A, a strip of B and a tile of C, filled with the colour of their memory",
+)
+def tile_homes(ax: Axes) -> None:
     """One tile of C with its strips of A and B, each in the colour of its home."""
-    return style.picture(
-        _homes,
-        size=(9.5, 5.2),
-        alt="three squares, A left of C and B above it: a strip of A, a strip of B and a tile of C, filled with the colour of their memory",
-    )
-
-
-def _homes(ax: Axes) -> None:
     hbm, shared, registers = PALE["grey"], PALE["green"], PALE["red"]
     side, t, step = 4.0, 1.0, 2  # of a matrix, of a tile; the term that is on the chip
     places = {"A": (0.0, 0.0), "B": (side + 0.5, side + 0.5), "C": (side + 0.5, 0.0)}
@@ -130,17 +126,13 @@ def strips(order: Order, tiles: int = TILES) -> tuple[int, int]:
     return len({row for row, _ in at}), len({column for _, column in at})
 
 
-def program_order() -> style.Picture:
+@style.drawn(
+    size=(10.5, 4.4),
+    axes=(1, 2),
+    alt="the tiles of C as a grid, twice; those that run first are filled, and the strips of A and B that they read are marked",
+)
+def program_order(axes: Sequence[Axes]) -> None:
     """The tiles of C that run first, in two orders, with the strips of A and B that they need."""
-    return style.picture(
-        _orders,
-        axes=(1, 2),
-        size=(10.5, 4.4),
-        alt="the tiles of C as a grid, twice; those that run first are filled, and the strips of A and B that they read are marked",
-    )
-
-
-def _orders(axes: Sequence[Axes]) -> None:
     edge, gap = 8, 2  # of the marks beside C, in tiles
     for ax, title, order in ((axes[0], "Down the columns", by_columns), (axes[1], "In groups of 8 rows", by_groups)):
         a, b = strips(order)
@@ -161,16 +153,12 @@ def _orders(axes: Sequence[Axes]) -> None:
         ax.set_title(f"{title}: {a + b} strips", **HEAD)
 
 
-def matmul_speed() -> style.Picture:
+@style.drawn(
+    size=(9.5, 4.5),
+    alt="teraflops per second over the side of a tile, a line for the kernel, hollow marks for a model, and cuBLAS",
+)
+def matmul_speed(ax: Axes) -> None:
     """TFLOP/s by the side of the tile on an H200, beside a model of bytes and cuBLAS."""
-    return style.picture(
-        _speed,
-        size=(9.5, 4.5),
-        alt="teraflops per second over the side of a tile, a line for the kernel, hollow marks for a model, and cuBLAS",
-    )
-
-
-def _speed(ax: Axes) -> None:
     ours, gpu = measured(), data.gpu("H200")
     ax.plot(list(ours), list(ours.values()), "o-", color=style.BLUE)
     bounds = {t: roofline.attainable(gpu, intensity(t), "fp16") / 1e12 for t in ours}

@@ -102,16 +102,12 @@ def speedup(algorithm: str) -> dict[int, float]:
     return {n: standard[n] / time for n, time in seconds(algorithm).items()}
 
 
-def one_head_speed() -> style.Picture:
+@style.drawn(
+    size=(8, 3.9),
+    alt="speed in half precision over that of standard attention against the sequence length, a line per kernel",
+)
+def one_head_speed(ax: Axes) -> None:
     """How many times as fast as three lines of PyTorch Online and SDPA are for one head, in fp16."""
-    return style.picture(
-        _speed,
-        size=(8, 3.9),
-        alt="speed in half precision over that of standard attention against the sequence length, a line per kernel",
-    )
-
-
-def _speed(ax: Axes) -> None:
     for algorithm, name, at in (("online", "Online", (9000, 3.3)), ("sdpa", "SDPA", (5600, 6.2))):
         found, shade = speedup(algorithm), style.colour(algorithm)
         ax.plot(list(found), list(found.values()), style.MARKER[algorithm] + "-", color=shade, mew=2)
@@ -137,17 +133,13 @@ def lite_and_online() -> Table:
     )
 
 
-def idle_sms() -> style.Picture:
+@style.drawn(
+    size=(11, 3.2),
+    axes=(1, 3),
+    alt="three times the GPU as a grid of boxes, an SM each, with two squares that are filled where a program sits",
+)
+def idle_sms(axes: Sequence[Axes]) -> None:
     """An H200 as 132 SMs with two seats each, and the programs of one head of 1,024 tokens, of 8 and of 16."""
-    return style.picture(
-        _idle,
-        axes=(1, 3),
-        size=(11, 3.2),
-        alt="three times the GPU as a grid of boxes, an SM each, with two squares that are filled where a program sits",
-    )
-
-
-def _idle(axes: Sequence[Axes]) -> None:
     for ax, heads in zip(axes, (1, 8, 16), strict=True):
         programs = heads * N // BLOCK
         busy = min(programs, data.gpu("H200").sms)
@@ -156,22 +148,18 @@ def _idle(axes: Sequence[Axes]) -> None:
         seat_grid(ax, f"{heads} head{'s' * (heads > 1)}: {programs} programs", programs, 2, words)
 
 
-def heads_time() -> style.Picture:
-    """The time of one call of V2 over the number of heads of 1,024 tokens, with the bounds for 16 of them."""
-    return style.picture(
-        _heads,
-        size=(9, 3.6),
-        alt="microseconds as a line over the number of heads, and two hollow diamonds, the bounds at one of them",
-    )
-
-
 def times_by_heads(algorithm: str) -> dict[int, float]:
     """Seconds of one call of 'V2' in blocks of 64 queries, or of 'sdpa', by the number of heads."""
     runs = rows(Heads, "parallelism")
     return {run.heads: run.seconds for run in runs if run.algorithm == algorithm and run.block_m in (0, BLOCK)}
 
 
-def _heads(ax: Axes) -> None:
+@style.drawn(
+    size=(9, 3.6),
+    alt="microseconds as a line over the number of heads, and two hollow diamonds, the bounds at one of them",
+)
+def heads_time(ax: Axes) -> None:
+    """The time of one call of V2 over the number of heads of 1,024 tokens, with the bounds for 16 of them."""
     found = {heads: 1e6 * time for heads, time in times_by_heads("V2").items() if heads <= 64}
     ax.plot(list(found), list(found.values()), "o-", color=style.colour("V2"))
     for bound, words, x, side in ((found[8], "at least", 17.6, "left"), (2 * found[8], "at most", 14.5, "right")):

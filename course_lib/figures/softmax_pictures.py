@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from course_lib import checks
 from course_lib.figures.records import label, rows
 from course_lib.model import softmax
 from course_lib.show import style
@@ -51,20 +50,17 @@ def saved_pass() -> tuple[tuple[str, bool]]:
     )  # fmt: skip
 
 
-def moving_ruler() -> style.Picture:
+@style.drawn(
+    size=(12, 3.9),
+    axes=(1, 4),
+    alt="four panels, one per arriving score: bars at the scores seen, as high as their terms, under an exponential curve; "
+    "below, a ruler with its zero at the maximum",
+)
+def moving_ruler(axes: Sequence[Axes]) -> None:
     """What each of 3, 2, 5, 1 weighs after each arrival: bars under e^(x - m), on a ruler whose zero is m."""
-    return style.picture(
-        _ruler,
-        axes=(1, 4),
-        size=(12, 3.9),
-        alt="four panels, one per arriving score: bars at the scores seen, as high as their terms, under an exponential curve; "
-        "below, a ruler with its zero at the maximum",
-    )
-
-
-def _ruler(axes: Sequence[Axes]) -> None:
-    before = softmax.State(-math.inf, 0.0)
-    for i, (ax, state) in enumerate(zip(axes, softmax.online_states(list(SCORES)), strict=True)):
+    scores = torch.tensor(SCORES, dtype=torch.float64)
+    before = softmax.start(scores)
+    for i, (ax, state) in enumerate(zip(axes, softmax.online_states(scores), strict=True)):
         curve = torch.linspace(0, state.m, 100)
         ax.plot(curve, torch.exp(curve - state.m), color="#555555", lw=1.2, zorder=5)
         ax.plot([state.m], [1], "o", color="#555555", ms=4.5, zorder=5)
@@ -83,11 +79,10 @@ def _ruler(axes: Sequence[Axes]) -> None:
             zero = x == state.m
             ax.text(x, -0.17, f"{x - state.m:g}".replace("-", "−"), ha="center", va="top", color=style.RED,
                     fontsize=12.5 if zero else 10.5, weight="bold" if zero else None)  # fmt: skip
+        factor = math.exp(before.m - state.m)
         if state.m > before.m > -math.inf:
-            shrunk = f"× {softmax.correction([before.m], [state.m])[0]:.3f}"
-            ax.text(0.75, 0.62, shrunk, color="#666666", fontsize=11)
+            ax.text(0.75, 0.62, f"× {factor:.3f}", color="#666666", fontsize=11)
         ax.set_title(f"{SCORES[i]} arrives: m = {state.m:g}", loc="left", fontsize=12.5, weight="bold")
-        factor = softmax.correction([before.m], [state.m])[0] if i else 1.0
         sum_ = f"{before.l:.4g} × {factor:.3g} + {state.l - before.l * factor:.3g}" if i else "1"
         ax.text(0.3, 1.13, f"ℓ = {sum_}" + (f" = {state.l:.4g}" if i else ""), fontsize=10.5)
         ax.set(xlim=(0.2, 6.7), ylim=(-0.28, 1.2), xticks=range(1, 6), yticks=[])
@@ -101,12 +96,8 @@ def _ruler(axes: Sequence[Axes]) -> None:
 
 
 def scores_in_order(ax: Axes, order: str, block: int) -> str:
-    """m and ℓ of the same 64 scores, block by block, in one of three orders; in words: how many corrections, and the end.
-
-    Raises TypeError or ValueError for an order other than 'as drawn', 'rising', 'falling' and a block below 1.
-    """
-    checks.one_of("order", order, ("as drawn", "rising", "falling"))
-    block = min(checks.positive_int("block", block), 64)
+    """m and ℓ of the same 64 scores, block by block, in one of three orders; in words: how many corrections, and the end."""
+    block = min(block, 64)
     x = torch.randn(64, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2
     x = x if order == "as drawn" else x.sort(descending=order == "falling").values
     states = softmax.online_states(x, block)
@@ -122,16 +113,11 @@ def scores_in_order(ax: Axes, order: str, block: int) -> str:
     return f"{corrections} corrections in {len(states)} blocks; at the end m = {m[-1]:.4f}, ℓ = {l[-1]:.4f}"
 
 
-def first_grid() -> style.Picture:
+@style.drawn(
+    size=(9.5, 2.5), alt="a strip of numbers in memory, cut into three programs; for each its columns and its mask"
+)
+def first_grid(ax: Axes) -> None:
     """The grid of the first kernel: three programs, four places each, over ten numbers."""
-    return style.picture(
-        _grid,
-        size=(9.5, 2.5),
-        alt="a strip of numbers in memory, cut into three programs; for each its columns and its mask",
-    )
-
-
-def _grid(ax: Axes) -> None:
     n, block = 10, 4
     for program, shade in enumerate((style.BLUE, style.ORANGE, style.GREEN)):
         left = program * block * 1.06
@@ -149,17 +135,13 @@ def _grid(ax: Axes) -> None:
     ax.axis("off")
 
 
-def softmax_passes() -> style.Picture:
+@style.drawn(
+    size=(10, 4.6),
+    alt="milliseconds over the row length, a line each for offline, online and fused, hollow marks for what bytes predict, "
+    "and a plain copy",
+)
+def softmax_passes(ax: Axes) -> None:
     """Milliseconds for 4.3 GB of scores over the row length: three passes, two and one, beside a plain copy."""
-    return style.picture(
-        _passes,
-        size=(10, 4.6),
-        alt="milliseconds over the row length, a line each for offline, online and fused, hollow marks for what bytes predict, "
-        "and a plain copy",
-    )
-
-
-def _passes(ax: Axes) -> None:
     copy = milliseconds("copy")[2**30]
     for name, moved, words in (("offline", 4, "offline"), ("online", 3, "online"), ("fused", 1, "fused")):
         ms = milliseconds(name)

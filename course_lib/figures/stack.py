@@ -123,17 +123,13 @@ def reported_table() -> Table:
     return Table(["reported, ms", *(f"N = {n}" for n in lengths)], cells)
 
 
-def all_and_one() -> style.Picture:
+@style.drawn(
+    size=(13, 4.6),
+    axes=(1, 2),
+    alt="milliseconds over N, left for all queries, right for one query; hollow marks for the reported times",
+)
+def all_and_one(axes: Sequence[Axes]) -> None:
     """Our times and the reported ones over N: left for N queries, right for one."""
-    return style.picture(
-        _all_and_one,
-        size=(13, 4.6),
-        axes=(1, 2),
-        alt="milliseconds over N, left for all queries, right for one query; hollow marks for the reported times",
-    )
-
-
-def _all_and_one(axes: Sequence[Axes]) -> None:
     titles = ("N queries: two are too flat", "one query: two fit, C++ does not")
     for ax, one_query, title in zip(axes, (False, True), titles, strict=True):
         found = times(one_query=one_query)

@@ -11,18 +11,14 @@ from course_lib.figures.machinery import TILE
 from course_lib.show import style
 
 
-def tile_path() -> style.Picture:
+@style.drawn(
+    size=(11.5, 4.9),
+    axes=(2, 1),
+    alt="two rows of boxes, memory, shared memory and tensor cores, joined by arrows: "
+    "above with threads' addresses, below with TMA and an mbarrier",
+)
+def tile_path(axes: Sequence[Axes]) -> None:
     """How a tile gets to the tensor cores: by the addresses of 128 threads, and by TMA."""
-    return style.picture(
-        _paths,
-        axes=(2, 1),
-        size=(11.5, 4.9),
-        alt="two rows of boxes, memory, shared memory and tensor cores, joined by arrows: "
-        "above with threads' addresses, below with TMA and an mbarrier",
-    )
-
-
-def _paths(axes: Sequence[Axes]) -> None:
     above, below = axes
     above.set_title("Pointers: 128 threads compute 128 sets of addresses", **HEAD)
     below.set_title("TMA: one thread issues, the copy unit does the rest", **HEAD)
@@ -65,17 +61,13 @@ STATES = (
 )
 
 
-def tile_journey() -> style.Picture:
+@style.drawn(
+    size=(11.5, 5.4),
+    alt="above, boxes joined by arrows from a descriptor through TMA, a buffer and wgmma to registers; "
+    "below, the mbarrier at four moments, each with a bar for the buffer, two counters and what a waiting thread does",
+)
+def tile_journey(ax: Axes) -> None:
     """The whole way of a tile, from descriptor to registers, above the states of the mbarrier that announces it."""
-    return style.picture(
-        _journey,
-        size=(11.5, 5.4),
-        alt="above, boxes joined by arrows from a descriptor through TMA, a buffer and wgmma to registers; "
-        "below, the mbarrier at four moments, each with a bar for the buffer, two counters and what a waiting thread does",
-    )
-
-
-def _journey(ax: Axes) -> None:
     stations = (
         ("descriptor", "address, shape,\nstrides, tile", "grey"),
         ("TMA unit", "all addresses,\nzeros at the edge", "red"),
@@ -128,17 +120,13 @@ def cycles(place: Place, piece: int = 0) -> int:
     return max(map(asked.count, asked))
 
 
-def swizzle() -> style.Picture:
+@style.drawn(
+    size=(11.5, 4.0),
+    axes=(1, 2),
+    alt="a tile twice as a grid of rows and places, four banks to a place; the piece that a tensor core wants of each row is filled",
+)
+def swizzle(axes: Sequence[Axes]) -> None:
     """Where the first 16 bytes of each row of a tile stand in shared memory, as in HBM and swizzled."""
-    return style.picture(
-        _swizzle,
-        axes=(1, 2),
-        size=(11.5, 4.0),
-        alt="a tile twice as a grid of rows and places, four banks to a place; the piece that a tensor core wants of each row is filled",
-    )
-
-
-def _swizzle(axes: Sequence[Axes]) -> None:
     for ax, title, place in (
         (axes[0], "As in HBM: four banks serve all rows", below_each_other),
         (axes[1], "Swizzled: every bank serves one row", swizzled),

@@ -115,17 +115,13 @@ def late_message(n: int) -> tuple[float, float]:
     return message.begin - first.begin, second.begin - first.end
 
 
-def ring_recorded() -> style.Picture:
+@style.drawn(
+    size=(11, 4.8),
+    axes=(2, 1),
+    alt="two timelines of a GPU with lanes for attention, messages and sums; each message ends before the kernel above it",
+)
+def ring_recorded(axes: Sequence[Axes]) -> None:
     """A causal ring of two GPUs and its gradients, as the profiler saw the first GPU: attention, messages, and what is left."""
-    return style.picture(
-        _recorded,
-        size=(11, 4.8),
-        axes=(2, 1),
-        alt="two timelines of a GPU with lanes for attention, messages and sums; each message ends before the kernel above it",
-    )
-
-
-def _recorded(axes: Sequence[Axes]) -> None:
     steps = ("own keys", "the other's", "own, half the heads", "the other's keys", "own, other half")
     lanes, shades = ("attention", "messages", "sums"), (style.BLUE, style.ORANGE, style.GREY)
     for ax, n in zip(axes, (65_536, 16_384), strict=True):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from matplotlib.axes import Axes
 
-from course_lib import checks, data, plots, runtime
+from course_lib import data, plots, runtime
 from course_lib.figures.records import rows
 from course_lib.instruments import measure
 from course_lib.kernels.lite import flash_lite
@@ -27,22 +27,18 @@ class Error(NamedTuple):
     max_error: float
 
 
-def stacked_weights() -> style.Picture:
+@style.drawn(
+    size=(10.5, 3.9),
+    axes=(1, 2),
+    alt="two panels, Lite and attention: the weights of four keys as stacked columns, a column per block, and a line at a full weight",
+)
+def stacked_weights(axes: Sequence[Axes]) -> None:
     """The weights of 3, 2, 5, 1 in two blocks, stacked: those of Lite block by block, those of attention one on the other."""
-    return style.picture(
-        _stacked,
-        axes=(1, 2),
-        size=(10.5, 3.9),
-        alt="two panels, Lite and attention: the weights of four keys as stacked columns, a column per block, and a line at a full weight",
-    )
-
-
-def _stacked(axes: Sequence[Axes]) -> None:
     blocks = [SCORES[i : i + BLOCK] for i in range(0, len(SCORES), BLOCK)]
-    lite = [weight for block in blocks for weight in softmax.offline(block)]
+    lite = [weight for block in blocks for weight in softmax.offline(torch.tensor(block).double()).tolist()]
     panels = (
         ("Lite: each block hands out 1", lite, True),
-        ("Attention: all blocks share 1", softmax.offline(SCORES), False),
+        ("Attention: all blocks share 1", softmax.offline(torch.tensor(SCORES).double()).tolist(), False),
     )
     for ax, (title, weights, anew) in zip(axes, panels, strict=True):
         top = 0.0
@@ -107,7 +103,6 @@ def lite_errors() -> Table:
 
 def growth(ax: Axes, block: int, spread: float) -> str:
     """Draw Lite's largest error over N, in blocks of ``block`` keys, beside the largest number of attention; Q has size ``spread``."""
-    checks.positive_int("block", block)
     lengths, errors, sizes = [2**power for power in range(6, 11)], [], []
     for q, k, v in random_heads(lengths, query_scale=spread):
         right = reference.attention(q, k, v)

@@ -19,7 +19,7 @@ def element_bytes(dtype: str | torch.dtype) -> int:
     """Bytes of one element of 'fp32', 'fp16', 'bf16', 'fp8' ... or of a torch dtype. tf32 is stored as fp32: 4 bytes."""
     if isinstance(dtype, torch.dtype):
         return dtype.itemsize
-    return ELEMENT_BYTES[checks.one_of("dtype", dtype, list(ELEMENT_BYTES))]
+    return ELEMENT_BYTES[dtype]
 
 
 class Flops(NamedTuple):
@@ -65,21 +65,14 @@ class Traffic:
         return self.read_bytes + self.write_bytes
 
     def times(self, count: int) -> "Traffic":
-        """The traffic of ``count`` heads, or repetitions; none for 0. Raises TypeError or ValueError for what is no such number."""
-        checks.whole("count", count, 0)
+        """The traffic of ``count`` heads, or repetitions; none for 0."""
         reads = {name: size * count for name, size in self.reads.items()}
         return Traffic(reads, {name: size * count for name, size in self.writes.items()})
 
 
-def _shape(n: int, d: int, n_k: int | None, d_v: int | None) -> tuple[int, int, int, int]:
-    sizes = {"n": n, "n_k": n if n_k is None else n_k, "d": d, "d_v": d if d_v is None else d_v}
-    n, n_k, d, d_v = (checks.positive_int(name, value) for name, value in sizes.items())
-    return n, n_k, d, d_v
-
-
-def _blocks(length: int, block: int | None, name: str) -> int:
+def _blocks(length: int, block: int | None) -> int:
     """How many blocks cover ``length``: ⌈length / block⌉; None means one block."""
-    return 1 if block is None else -(-length // checks.positive_int(name, block))
+    return 1 if block is None else -(-length // block)
 
 
 def attention_flops(n: int, d: int, n_k: int | None = None, d_v: int | None = None) -> Flops:
@@ -87,7 +80,7 @@ def attention_flops(n: int, d: int, n_k: int | None = None, d_v: int | None = No
 
     The same for standard and flash attention: they differ in bytes, not in arithmetic.
     """
-    n, n_k, d, d_v = _shape(n, d, n_k, d_v)
+    n_k, d_v = n_k or n, d_v or d
     return Flops(matmul=2 * n * n_k * (d + d_v), softmax=5 * n * n_k)
 
 
@@ -98,10 +91,8 @@ def tiled_matmul_traffic(
 
     A is read once for each column of tiles, ⌈n / block_n⌉ times; B once for each row of them, ⌈m / block_m⌉ times.
     """
-    for name, value in (("m", m), ("n", n), ("k", k)):
-        checks.positive_int(name, value)
     e = element_bytes(dtype)
-    across, down = _blocks(n, block_n, "block_n"), _blocks(m, block_m, "block_m")
+    across, down = _blocks(n, block_n), _blocks(m, block_m)
     return Traffic(reads={"A": across * m * k * e, "B": down * k * n * e}, writes={"C": m * n * e})
 
 
@@ -118,15 +109,14 @@ def standard_attention_traffic(
     block_m rows of Q are in SRAM at a time, so K and V are read ⌈n / block_m⌉ times. block_m = None is the best case,
     each operand of a matmul read once: 4nd + 4n² elements for a square head, the paper's Θ(nd + n²).
     """
-    n, n_k, d, d_v = _shape(n, d, n_k, d_v)
-    e, t = element_bytes(dtype), _blocks(n, block_m, "block_m")
+    n_k, d_v = n_k or n, d_v or d
+    e, t = element_bytes(dtype), _blocks(n, block_m)
     reads = {"Q": n * d * e, "K": t * n_k * d * e, "S": n * n_k * e, "P": n * n_k * e, "V": t * n_k * d_v * e}
     return Traffic(reads, writes={"S": n * n_k * e, "P": n * n_k * e, "O": n * d_v * e})
 
 
 def compulsory_traffic(n: int, d: int, dtype: str | torch.dtype = "fp32") -> Traffic:
     """What no algorithm can avoid: Q, K and V read once, O written once."""
-    n, _, d, _ = _shape(n, d, None, None)
     size = n * d * element_bytes(dtype)
     return Traffic(reads={"Q": size, "K": size, "V": size}, writes={"O": size})
 
@@ -139,16 +129,14 @@ class _Visits(NamedTuple):
     scores: int
 
 
-def _visits(n: int, block_m: int, block_n: int | None, causal: bool) -> _Visits:
+def _visits(n: int, block_m: int, block_n: int, causal: bool) -> _Visits:
     """Each of the T = ⌈n / block_m⌉ blocks of queries meets all keys or, if causal, those blocks of keys that its last row sees.
 
-    ``block_n`` None is one block of keys; a causal count needs it. In O(log n), so that no length is too long.
+    In O(log n), so that no length is too long.
     """
-    blocks, per_row = _blocks(n, block_m, "block_m"), _blocks(n, block_n, "block_n")
-    if not checks.truth("causal", causal):
+    blocks, per_row = _blocks(n, block_m), _blocks(n, block_n)
+    if not causal:
         return _Visits(key_rows=blocks * n, rows=n * per_row, scores=n * n)
-    if block_n is None:
-        raise ValueError("block_n is missing; a causal count depends on it: pass block_n, for example 64")
     # The j-th block but the last one meets ⌈j · block_m / block_n⌉ blocks of keys; the last one meets all.
     whole, last = blocks - 1, n - (blocks - 1) * block_m
     pairs = _sum_of_floors(whole, block_m, block_n, block_m + block_n - 1)
@@ -186,18 +174,14 @@ def flash_v1_traffic(
     -inf first (line 2) is not counted. ``causal`` skips the pairs above the diagonal; ``split`` cuts the queries among
     that many programs, each of which reads K and V; both need block_m. softmax=False: the linear version, no l and m.
     """
-    n, _, d, _ = _shape(n, d, None, None)
     e, wide = element_bytes(dtype), max(4, element_bytes(dtype))
-    if block_m is None:
-        if checks.truth("causal", causal) or split != 1:
-            raise ValueError("block_m is missing; causal and split counts depend on it: pass block_m, for example 64")
-        block_m = n
+    block_m = block_m or n
     rows = _visits(n, block_m, block_n, causal).rows
-    per_program = _blocks(_blocks(n, block_m, "block_m"), split, "split")
+    per_program = _blocks(_blocks(n, block_m), split)
     # A program reads what the last of its blocks of queries sees.
     key_rows = _visits(n, per_program * block_m, block_n, causal).key_rows
     state = {"O": rows * d * wide}
-    if checks.truth("softmax", softmax):
+    if softmax:
         state |= {"l": rows * wide, "m": rows * wide}
     return Traffic(reads={"Q": rows * d * e, "K": key_rows * d * e, "V": key_rows * d * e} | state, writes=dict(state))
 
@@ -218,13 +202,10 @@ def flash_v2_traffic(
     K and V stream past each of the ⌈n / block_m⌉ blocks of Q; O is written once. The Lite and Online kernels, too.
     ``causal`` skips the blocks of keys above the diagonal and needs block_n; ``lse`` adds the writing of L (line 15).
     """
-    n, n_k, d, _ = _shape(n, d, n_k, None)
-    checks.positive_int("block_m", block_m)
-    e, t, _ = element_bytes(dtype), _blocks(n, block_m, "block_m"), _blocks(n_k, block_n, "block_n")
-    if checks.truth("causal", causal) and n_k != n:
-        raise ValueError(f"n_k is {n_k} and n is {n}; a causal count needs n_k = n: leave n_k out")
-    key_rows = _visits(n, block_m, block_n, causal).key_rows if causal else t * n_k
-    writes = {"O": n * d * e} | ({"L": n * max(4, e)} if checks.truth("lse", lse) else {})
+    n_k = n_k or n
+    e = element_bytes(dtype)
+    key_rows = _visits(n, block_m, block_n or n, causal).key_rows if causal else _blocks(n, block_m) * n_k
+    writes = {"O": n * d * e} | ({"L": n * max(4, e)} if lse else {})
     return Traffic(reads={"Q": n * d * e, "K": key_rows * d * e, "V": key_rows * d * e}, writes=writes)
 
 
@@ -241,8 +222,6 @@ def attention_operations(order: str, n: int, d_v: int, block_m: int, block_n: in
     1 / l, and a multiplication for each element.
     """
     checks.one_of("order", order, ORDERS)
-    for name, value in (("n", n), ("d_v", d_v), ("block_m", block_m), ("block_n", block_n)):
-        checks.positive_int(name, value)
     _, rows, scores = _visits(n, block_m, block_n, causal)
     if order == "V1":
         return Operations(exp=scores + 2 * rows, divide=rows, rescale=rows * (2 + 3 * d_v))
@@ -272,10 +251,7 @@ def backward_traffic(
     'two passes': each gradient is written once, and what a pass streams is read for its own loop.
     """
     checks.one_of("order", order, BACKWARD_ORDERS)
-    n, _, d, _ = _shape(n, d, None, None)
     e, wide = element_bytes(dtype), max(4, element_bytes(dtype))
-    checks.positive_int("block_m", block_m)
-    checks.positive_int("block_n", block_n)
     key_rows, rows, _ = _visits(n, block_m, block_n, causal)
     reads = dict.fromkeys(("Q", "K", "V", "O", "dO", "L", "D"), 0) | {"O": n * d * e, "dO": n * d * e}
     writes = {"D": n * wide} | dict.fromkeys(("dQ", "dK", "dV"), n * d * e)
@@ -297,9 +273,7 @@ def backward_traffic(
 
 def flash_v1_blocks(sram_elements: int, d: int) -> tuple[int, int]:
     """(Br, Bc) of FlashAttention's Algorithm 1, line 1: Bc = ⌈M / 4d⌉, Br = min(⌈M / 4d⌉, d), M in elements."""
-    checks.positive_int("sram_elements", sram_elements)
-    checks.positive_int("d", d)
-    block_n = _blocks(sram_elements, 4 * d, "d")
+    block_n = _blocks(sram_elements, 4 * d)
     return min(block_n, d), block_n
 
 
@@ -309,6 +283,4 @@ def attention_memory(n: int, d: int, dtype: str | torch.dtype = "fp32", algorith
     'standard': the scores S and the probabilities P, [n, n] each; 'flash': the output O [n, d] alone. It is the source's
     count (data/reported/attention_gpu.csv), which leaves O out of 'standard'.
     """
-    n, _, d, _ = _shape(n, d, None, None)
-    checks.one_of("algorithm", algorithm, ["standard", "flash"])
     return (2 * n * n if algorithm == "standard" else n * d) * element_bytes(dtype)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import torch
 
-from course_lib import checks
 from course_lib.model.cost import Traffic, element_bytes
 
 MOST_SPLITS, MOST_EVEN = 128, 32  # of one sequence: given, and where each sequence has its own number
@@ -18,28 +17,20 @@ _WIDE = 4  # bytes of a number in partial results, L, lengths and table
 
 def cache_bytes(tokens: int, layers: int, heads_k: int, d: int, dtype: str | torch.dtype = "bf16") -> int:
     """Bytes of K and V of so many tokens in all layers: 2 · layers · heads_k · d · element bytes for each token."""
-    for name, value in (("layers", layers), ("heads_k", heads_k), ("d", d)):
-        checks.positive_int(name, value)
-    return 2 * layers * heads_k * d * element_bytes(dtype) * checks.whole("tokens", tokens, 0)
+    return 2 * layers * heads_k * d * element_bytes(dtype) * tokens
 
 
 def keys_per_split(length: int, splits: int, block_n: int) -> int:
     """Keys of each split but the last one: whole blocks of block_n, dealt out evenly. Splits that come too late have none."""
-    checks.whole("length", length, 0)
-    blocks = -(-length // checks.positive_int("block_n", block_n))
-    return -(-blocks // checks.positive_int("splits", splits)) * block_n
+    blocks = -(-length // block_n)
+    return -(-blocks // splits) * block_n
 
 
 def even_splits(lengths: Sequence[int], splits: int, block_n: int) -> tuple[int, list[int]]:
     """(Keys of each split but the last of a sequence, splits of each sequence) where all sequences share len(lengths) · splits of them.
 
-    Whole blocks of block_n, as many for each split in the whole batch; a sequence has 1 to MOST_EVEN. Raises TypeError or ValueError
-    for what is no such number.
+    Whole blocks of block_n, as many for each split in the whole batch; a sequence has 1 to MOST_EVEN.
     """
-    for name, value in (("splits", splits), ("block_n", block_n)):
-        checks.positive_int(name, value)
-    for b, length in enumerate(checks.several("lengths", lengths)):
-        checks.whole(f"lengths[{b}]", length, 0)
     blocks = [-(-length // block_n) for length in lengths]
     each = max(1, -(-sum(blocks) // (len(blocks) * splits)), -(-max(blocks) // MOST_EVEN))
     return each * block_n, [max(1, -(-count // each)) for count in blocks]
@@ -65,15 +56,10 @@ def decode_traffic(
     O_s [B, H, n_q, splits, d] and L_s in float32 are written and read; of O_s only the rows that saw a key, of which a query's
     split may have none. A program reads its sequence's length, and with a ``page`` size the number of each page that it goes through,
     for each block of keys if a page holds several. ``even``: as ``decode`` without ``splits`` cuts a batch whose
-    lengths differ much (``even_splits``); each program and each row of the merge then read all lengths. Raises TypeError or ValueError for
-    what is no such number, and where neither a page is of whole blocks nor a block of whole pages.
+    lengths differ much (``even_splits``); each program and each row of the merge then read all lengths.
     """
-    for name, value in (("heads", heads), ("heads_k", heads_k), ("d", d), ("block_m", block_m), ("n_q", n_q)):
-        checks.positive_int(name, value)
-    if heads % heads_k:
-        raise ValueError(f"heads is {heads} and heads_k is {heads_k}; pass a multiple of heads_k")
     e, tiles = element_bytes(dtype), -(-heads // heads_k * n_q // block_m)
-    rows, walks = len(checks.several("lengths", lengths)) * heads * n_q, heads_k * tiles
+    rows, walks = len(lengths) * heads * n_q, heads_k * tiles
     if even:
         each, counts = even_splits(lengths, splits, block_n)
         keys = [each] * len(lengths)
@@ -87,11 +73,7 @@ def decode_traffic(
         reads["lengths"] += len(lengths) * _WIDE * (walks * len(lengths) * (splits + 1) + rows)
     reads |= dict.fromkeys(("K", "V"), walks * sum(lengths) * d * e)
     if page is not None:
-        step = min(checks.positive_int("page", page), block_n)
-        if max(page, block_n) % step:
-            raise ValueError(
-                f"page is {page} and block_n is {block_n}; pass numbers of which one is a multiple of the other"
-            )
+        step = min(page, block_n)
         reads["table"] = walks * sum(-(-length // step) for length in lengths) * _WIDE
     writes = {"O": rows * d * e, "L": rows * _WIDE}
     if even or splits > 1:

@@ -17,16 +17,6 @@ from course_lib import checks
 from course_lib.model.cost import element_bytes
 
 ORDERS = ("contiguous", "zigzag", "striped")
-MOST_RANKS = 4096
-MOST_TOKENS = 2**31
-
-
-def _place(order: str, ranks: int, length: int, **members: int) -> None:
-    checks.one_of("order", order, ORDERS)
-    checks.whole("ranks", ranks, 1, MOST_RANKS)
-    checks.whole("length", length, 1, MOST_TOKENS)
-    for name, value in members.items():
-        checks.whole(name, value, 0, ranks - 1)
 
 
 def _cut(length: int, parts: int, part: int) -> range:
@@ -39,7 +29,7 @@ def positions(order: str, ranks: int, rank: int, length: int) -> torch.Tensor:
 
     'contiguous': the rank-th of P pieces. 'zigzag': of 2P pieces the rank-th and the (2P - 1 - rank)-th, one early and one late.
     'striped': rank, rank + P, rank + 2P … Pieces have ⌈length / P⌉ (or 2P) tokens; where that does not divide, the last ones have
-    fewer, or none. Raises TypeError or ValueError for another order, rank or length.
+    fewer, or none.
     """
     return torch.tensor([token for piece in _pieces(order, ranks, rank, length) for token in piece], dtype=torch.int64)
 
@@ -50,7 +40,7 @@ def owned(order: str, ranks: int, rank: int, length: int) -> int:
 
 
 def _pieces(order: str, ranks: int, rank: int, length: int) -> list[range]:
-    _place(order, ranks, length, rank=rank)
+    checks.one_of("order", order, ORDERS)
     if order == "contiguous":
         return [_cut(length, ranks, rank)]
     if order == "zigzag":
@@ -60,7 +50,6 @@ def _pieces(order: str, ranks: int, rank: int, length: int) -> list[range]:
 
 def owners(order: str, ranks: int, length: int) -> torch.Tensor:
     """The rank that owns each token: int64 [length], the inverse of ``positions``."""
-    _place(order, ranks, length)
     found = torch.empty(length, dtype=torch.int64)
     for rank in range(ranks):
         found[positions(order, ranks, rank, length)] = rank
@@ -84,10 +73,8 @@ class Work(NamedTuple):
         """How many pairs of a query and a key the mask leaves."""
         if not self.causal:
             return self.queries * self.keys
-        begin, end = (
-            max(0, -self.offset),
-            min(self.queries, self.keys - self.offset),
-        )  # queries that see a part of the keys
+        # queries that see a part of the keys
+        begin, end = max(0, -self.offset), min(self.queries, self.keys - self.offset)
         some = range(begin + 1 + self.offset, end + 1 + self.offset)
         return (len(some) * (some[0] + some[-1]) // 2 if some else 0) + (self.queries - max(begin, end)) * self.keys
 
@@ -99,8 +86,6 @@ def work(order: str, ranks: int, rank: int, source: int, length: int, causal: bo
     early half of an earlier rank's, and only its own late half sees a later rank's: always half a block, and without a mask. A
     striped rank sees of each block what lies below the diagonal, or, of a later rank's, strictly below it.
     """
-    _place(order, ranks, length, rank=rank, source=source)
-    checks.truth("causal", causal)
     mine, theirs = (_sizes(order, ranks, x, length) for x in (rank, source))
     return _work(order, causal, (source > rank) - (source < rank), mine, theirs)
 
@@ -137,8 +122,7 @@ def _pairs(order: str, ranks: int, length: int, causal: bool) -> torch.Tensor:
 
 def hops(order: str, ranks: int, source: int, length: int, causal: bool) -> int:
     """How many ranks further the keys of ``source`` travel: to the last one that sees any of them."""
-    _place(order, ranks, length, source=source)
-    return _all_hops(order, ranks, length, checks.truth("causal", causal))[source]
+    return _all_hops(order, ranks, length, causal)[source]
 
 
 @functools.lru_cache(maxsize=64)
@@ -169,17 +153,11 @@ def ring_bytes(
     with it, so that these travel P - 1 times, and not P as in torch's ``context_parallel``. A block that no further rank sees goes no
     further: in contiguous order under a causal mask rank r sends at its first r + 1 steps, and the last rank no keys at all.
     """
-    _place(order, ranks, length, rank=rank)
-    checks.positive_int("kv_heads", kv_heads)
-    checks.positive_int("d", d)
-    checks.truth("backward", backward)
     size, sent = element_bytes(dtype), []
     for step in range(ranks):
         source = (rank - step) % ranks
-        numbers, far = (
-            2 * owned(order, ranks, source, length) * kv_heads * d,
-            hops(order, ranks, source, length, causal),
-        )
+        numbers = 2 * owned(order, ranks, source, length) * kv_heads * d
+        far = hops(order, ranks, source, length, causal)
         sent.append(Sent(numbers * size * (far > step), numbers * 4 * (backward and 1 <= step <= far)))
     return sent
 
@@ -199,17 +177,8 @@ def ulysses_bytes(
     Forward its tokens of the other ranks' heads of Q, K and V, (P - 1)/P · c D e (H + 2 Hk), then the other ranks' tokens of its heads of
     O, (P - 1)/P · c D e H; backward dO goes out and dQ, dK and dV come back. Hk is rounded up to a common multiple with P, by repeats.
     """
-    _place("contiguous", ranks, length, rank=rank)
-    for name, value in (("heads", heads), ("kv_heads", kv_heads), ("d", d)):
-        checks.positive_int(name, value)
-    checks.truth("backward", backward)
-    if heads % ranks or heads % kv_heads:
-        raise ValueError(f"heads is {heads}; pass a multiple of ranks, {ranks}, and of kv_heads, {kv_heads}")
-    mine, size, all_three = (
-        owned("contiguous", ranks, rank, length),
-        element_bytes(dtype) * d,
-        heads + 2 * math.lcm(kv_heads, ranks),
-    )
+    mine, size = owned("contiguous", ranks, rank, length), element_bytes(dtype) * d
+    all_three = heads + 2 * math.lcm(kv_heads, ranks)
     out, back = (heads, all_three) if backward else (all_three, heads)
     return [(ranks - 1) * mine * out // ranks * size, (length - mine) * back // ranks * size]
 
@@ -219,9 +188,6 @@ def decode_bytes(ranks: int, heads: int, d: int, dtype: str | torch.dtype = "bf1
 
     (P - 1) · H (D e + 4) for the new token of a sequence; ``sums`` bytes for a number of L.
     """
-    _place("contiguous", ranks, 1)
-    for name, value in (("heads", heads), ("d", d), ("sums", sums)):
-        checks.positive_int(name, value)
     return (ranks - 1) * heads * (d * element_bytes(dtype) + sums)
 
 
@@ -237,18 +203,13 @@ def hiding_tokens(
     A step multiplies 4 c² H D numbers, ``visible`` of them (zigzag under a causal mask: half), and sends 2 c Hk D e bytes; g = H/Hk
     is ``group``. ``latency`` a step, in seconds · link_bytes_per_s / (2 Hk D e), is in tokens whose sending would take as long.
     """
-    for name, value in (("flops_per_s", flops_per_s), ("link_bytes_per_s", link_bytes_per_s), ("group", group)):
-        checks.number(name, value, above=0)
-    checks.number("visible", visible, above=0)
-    checks.number("latency", latency, least=0)
     bound = element_bytes(dtype) / 2 * flops_per_s / link_bytes_per_s / group / visible
     return (bound + math.sqrt(bound * bound + 4 * bound * latency)) / 2
 
 
 def step_pairs(order: str, ranks: int, length: int, causal: bool) -> list[list[int]]:
     """Pairs of a query and a key that each rank computes at each step: [step][rank]."""
-    _place(order, ranks, length)
-    return _pairs(order, ranks, length, checks.truth("causal", causal)).tolist()  # type: ignore[no-any-return]
+    return _pairs(order, ranks, length, causal).tolist()  # type: ignore[no-any-return]
 
 
 def efficiency(order: str, ranks: int, length: int | None = None, causal: bool = True) -> float:
@@ -256,8 +217,7 @@ def efficiency(order: str, ranks: int, length: int | None = None, causal: bool =
 
     Without a ``length`` the limit of long sequences: P / (2P - 1) for contiguous order under a causal mask, otherwise 1.
     """
-    _place(order, ranks, 1 if length is None else length)
     if length is None:
-        return ranks / (2 * ranks - 1) if checks.truth("causal", causal) and order == "contiguous" else 1.0
+        return ranks / (2 * ranks - 1) if causal and order == "contiguous" else 1.0
     steps = step_pairs(order, ranks, length, causal)
     return sum(map(sum, steps)) / (ranks * sum(map(max, steps)))

@@ -3,24 +3,20 @@
 A block of width D has 12 D² weights: 4 D² around attention, and 8 D² in an MLP of twice D × 4D, or 12 D² in a gated one of three.
 """
 
-from course_lib import checks
-
-FORWARD, BACKWARD = (
-    2,
-    5,
-)  # matmuls of a fused attention over each pair of a query and a key: backward S is computed again
+# Matmuls of a fused attention over each pair of a query and a key: backward S is computed again.
+FORWARD, BACKWARD = 2, 5
 WIDE = 4  # times the width, of an MLP
 
 
 def block_flops(width: int, *, gated: bool = False) -> int:
     """Operations per token of a block's matmuls with weights, forward: 2 for each weight. Backward has twice as many."""
     mlp = (3 if gated else 2) * WIDE
-    return 2 * (4 + mlp) * checks.positive_int("width", width) ** 2
+    return 2 * (4 + mlp) * width**2
 
 
 def attention_flops(width: int, t: float, *, causal: bool = True) -> float:
     """Operations per token of the two matmuls of attention, forward, at a context of ``t`` tokens; half of all under a causal mask."""
-    return 4 * checks.number("t", t, above=0) * checks.positive_int("width", width) * (0.5 if causal else 1)
+    return 4 * t * width * (0.5 if causal else 1)
 
 
 def crossing(width: int, *, gated: bool = False, causal: bool = True, recomputed: bool = False) -> float:
@@ -34,17 +30,4 @@ def crossing(width: int, *, gated: bool = False, causal: bool = True, recomputed
 
 def gain(share: float, faster: float) -> float:
     """Amdahl: how many times as fast a step becomes when a ``share`` of its time, 0 to 1, becomes ``faster`` times as fast."""
-    if checks.number("share", share, least=0) > 1:
-        raise ValueError(f"share is {share}; pass a part of the whole, 0 to 1")
-    return 1 / (1 - share + share / checks.number("faster", faster, above=0))
-
-
-def share_of(gained: float, faster: float) -> float:
-    """The share of a step's time that must have become ``faster`` times as fast for the step to gain ``gained`` times: Amdahl backwards."""
-    checks.number("gained", gained, above=0)
-    saved = 1 - 1 / checks.number("faster", faster, above=0)
-    if saved == 0:
-        raise ValueError(
-            f"faster is {checks.shown(faster)}, with which a step gains nothing; pass a number other than 1"
-        )
-    return (1 - 1 / gained) / saved
+    return 1 / (1 - share + share / faster)

@@ -6,7 +6,6 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from course_lib import checks
 from course_lib.data import Gpu
 from course_lib.model.cost import Traffic
 from course_lib.model.memory import Memory
@@ -26,8 +25,6 @@ from course_lib.show.style import (
 
 def memory_levels(ax: Axes, gpus: Sequence[Gpu]) -> Axes:
     """Size against bandwidth of SRAM (all SMs) and HBM, one pair of points joined by a line for each GPU, names at both."""
-    for i, gpu in enumerate(checks.several("gpus", gpus, most=100)):
-        checks.instance(f"gpus[{i}]", gpu, Gpu, "data.gpu('H200')")
     chips: dict[tuple[float, float], list[str]] = {}
     named = {
         "T4": (0, -20),
@@ -72,10 +69,7 @@ def trace(ax: Axes, memory: Memory) -> Axes:
 
     A hatched bar is a load of a tile that was loaded before.
     """
-    checks.instance("memory", memory, Memory, "that of a run, run.memory")
     moves = [event for event in memory.trace if event.op in ("load", "store")]
-    if not 1 <= len(moves) <= 5_000:
-        raise ValueError(f"memory has {len(moves):,} loads and stores; pass that of an algorithm's run with 1 to 5,000")
     loaded, again = set(), []
     for event in moves:
         tile = (event.tensor, event.rows, event.cols)
@@ -110,8 +104,6 @@ def trace(ax: Axes, memory: Memory) -> Axes:
 
 def tile_budget(ax: Axes, tiles: Mapping[str, int], room: int) -> str:
     """Tiles of the given bytes side by side against the bytes of SRAM that there are; returns the sum in words."""
-    checks.number("room", room, above=0)
-    checks.floats("tiles", list(checks.entries("tiles", tiles, most=100).values()), least=0)
     end = 0.0
     for name, size in tiles.items():
         ax.barh(0, size / 1024, left=end, color=shade(name), edgecolor="white", label=name)
@@ -127,9 +119,6 @@ def tile_budget(ax: Axes, tiles: Mapping[str, int], room: int) -> str:
 
 def score_size(ax: Axes, n: int, bytes_per_element: int, gpu: Gpu) -> Axes:
     """The size of the score matrix S [n, n] over n, with the GPU's SRAM and HBM as lines and the chosen n as a dot."""
-    checks.whole("n", n, 1, 2**40)
-    checks.whole("bytes_per_element", bytes_per_element, 1, 16)
-    checks.instance("gpu", gpu, Gpu, "data.gpu('H200')")
     lengths = [2**p for p in range(7, 18)]
     ax.plot(lengths, [m * m * bytes_per_element for m in lengths], color=shade("S"), label="S, one head")
     ax.plot([n], [n * n * bytes_per_element], "o", color=shade("S"), ms=12)
@@ -151,8 +140,6 @@ def score_size(ax: Axes, n: int, bytes_per_element: int, gpu: Gpu) -> Axes:
 
 def roofline(ax: Axes, gpu: Gpu, dtype: str, points: Mapping[str, float]) -> Axes:
     """The roofline of one GPU; ``points`` maps an algorithm to its arithmetic intensity (FLOP/byte)."""
-    checks.instance("gpu", gpu, Gpu, "data.gpu('H200')")
-    checks.floats("points", list(checks.entries("points", points, most=100).values()), above=0)
     ridge = gpu.ridge(dtype)
     low, high = min([0.5, *(p / 2 for p in points.values())]), max([4 * ridge, *(2 * p for p in points.values())])
     ax.plot([low, ridge, high], [attainable(gpu, x, dtype) / 1e12 for x in (low, ridge, high)], color=BLACK)
@@ -179,8 +166,6 @@ def roofline(ax: Axes, gpu: Gpu, dtype: str, points: Mapping[str, float]) -> Axe
 def traffic_bars(ax: Axes, traffics: Mapping[str, Traffic]) -> str:
     """One stacked bar for each algorithm: bytes by tensor, read (plain) and written (hatched); returns the totals."""
     seen = set()
-    for name, traffic in checks.entries("traffics", traffics, most=100).items():
-        checks.instance(f"traffics[{name!r}]", traffic, Traffic, "cost.compulsory_traffic(1024, 64)")
     for y, traffic in enumerate(traffics.values()):
         left = 0.0
         for hatch, part in (("", traffic.reads), ("///", traffic.writes)):

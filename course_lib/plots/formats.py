@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from matplotlib.axes import Axes
 
-from course_lib import checks
-from course_lib.model.formats import bits, format_of, rounded, step_at
+from course_lib.model.formats import FORMATS, bits, rounded, step_at
 from course_lib.show.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, colour, kind_label
 
 
@@ -19,9 +18,8 @@ def _next(x: float, name: str, up: bool) -> float:
 
 def neighbours(axes: Sequence[Axes], x: float, name: str) -> None:
     """The bits of the number of a format that is nearest to x; below them the numbers beside it, and x where it lies between two."""
-    top, ax = checks.axes(axes, 2)
-    x = checks.number("x", x)
-    f = format_of(name)
+    top, ax = axes
+    f = FORMATS[name]
     kept = float(rounded(torch.tensor(x, dtype=torch.float64), name))
     parts = [(bit, shade) for text, shade in zip(bits(x, name), (RED, GREEN, BLUE), strict=True) for bit in text]
     for i, (bit, shade) in enumerate(parts):
@@ -50,10 +48,8 @@ def neighbours(axes: Sequence[Axes], x: float, name: str) -> None:
 def stage_lines(ax: Axes, lengths: Sequence[int], series: Mapping[str, Sequence[float]], ylabel: str) -> Axes:
     """The error that rounding one stage of attention brings, over N; one line for each stage."""
     looks = {"inputs": (BLACK, "s"), "scores": (RED, "^"), "weights": (PURPLE, "o"), "accumulator": (GREEN, "D")}
-    checks.floats("lengths", lengths, above=0)
-    for name, values in checks.entries("series", series).items():
-        checks.floats(f"series[{name!r}]", values, length=len(lengths), least=0, gaps=True)
-        shade, marker = looks[checks.one_of("the stage", name, list(looks))]
+    for name, values in series.items():
+        shade, marker = looks[name]
         ax.plot(lengths, values, marker=marker, color=shade, label=name)
     ax.set(xlabel="N, keys", ylabel=ylabel, yscale="log")
     ax.set_xscale("log", base=2)
@@ -68,10 +64,8 @@ def relative_steps(ax: Axes, names: Sequence[str], x: float) -> str:
 
     The axis is cut at 1e±12: fp32, tf32 and bf16 go on to 1e±38. Returns which formats hold a number of magnitude x to 1 %.
     """
-    if not 1e-12 <= checks.number("x", x) <= 1e12:
-        raise ValueError(f"x is {x}; pass a magnitude that is on the axis, 1e-12 to 1e12")
-    for name in checks.several("names", names, most=100):
-        f = format_of(name)
+    for name in names:
+        f = FORMATS[name]
         xs = [f.smallest, f.smallest_normal, f.largest]
         ax.plot(xs, [0.5, f.epsilon / 2, f.epsilon / 2], color=colour(name), label=name)
         ax.plot([f.largest], [f.epsilon / 2], "|", ms=16, mew=3, color=colour(name))

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from course_lib import checks
 from course_lib.show.style import GREY, MARKER, colour, kind_label
 
 Points = Mapping[str, tuple[Sequence[float], Sequence[float]]]
@@ -18,13 +17,6 @@ def ladder_lines(
 
     A rung that comes a second time, as 'Python (one machine)' and 'Python (another)', is dashed there, as is what runs on a GPU.
     """
-
-    checks.truth("dotted", dotted)
-    for what, points, least in (("series", series, 1), ("reported", {} if reported is None else reported, 0)):
-        for name, point in checks.entries(what, points, least=least).items():
-            x, y = checks.several(f"{what}[{name!r}]", point, length=2)
-            checks.floats(f"the lengths of {what}[{name!r}]", x, above=0)
-            checks.floats(f"the values of {what}[{name!r}]", y, length=len(x), above=0)
 
     def marker(name: str) -> str:
         return MARKER.get(name.split(",")[0].split(" (")[0], "o")

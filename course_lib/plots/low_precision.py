@@ -6,16 +6,11 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from course_lib import checks
 from course_lib.show.style import BLACK, GREEN, GREY, MARKER, bar_places, colour, kind_label
 
 
 def butterfly(axes: Sequence[Axes], stages: Sequence[torch.Tensor]) -> None:
     """``|x|`` of one row [d] before the rotation and after each stage, with the largest."""
-    checks.axes(axes, len(checks.several("stages", stages, most=32)))
-    for i, x in enumerate(stages):
-        checks.float_tensor(f"stages[{i}]", x, ndim=1, finite=True)
-        checks.whole(f"the length of stages[{i}]", len(x), 1, 1_024)
     limit = max(float(x.abs().max()) for x in stages)
     for i, (ax, x) in enumerate(zip(axes, stages, strict=True)):
         ax.barh(range(len(x)), x.abs().tolist(), color=GREEN)
@@ -27,10 +22,6 @@ def butterfly(axes: Sequence[Axes], stages: Sequence[torch.Tensor]) -> None:
 
 def row_bars(axes: Sequence[Axes], before: torch.Tensor, after: torch.Tensor) -> str:
     """The numbers of a row [d] before and after the rotation; what lies in the band rounds to 0 in int8."""
-    checks.axes(axes, 2)
-    for name, x in (("before", before), ("after", after)):
-        checks.float_tensor(name, x, ndim=1, finite=True)
-        checks.whole(f"the length of {name}", len(x), 1, 1_024)
     for ax, x, name in zip(axes, (before, after), ("before", "after"), strict=True):
         step = float(x.abs().max()) / 127
         ax.bar(range(len(x)), x.tolist(), width=1.0, color=GREEN)
@@ -45,8 +36,6 @@ def row_bars(axes: Sequence[Axes], before: torch.Tensor, after: torch.Tensor) ->
 
 def ways(ax: Axes, errors: Mapping[str, float], reference: float, kind: str) -> str:
     """The rms error of each way to 8 bits as a bar, that of 16 bits as a line; returns the ratio of the first to the best."""
-    checks.floats("errors", list(checks.entries("errors", errors, most=100).values()), above=0)
-    checks.number("reference", reference, above=0)
     for y, (name, error) in enumerate(errors.items()):
         ax.barh(y, error, color=colour(name), height=0.62)
         ax.text(error, y, f" {error:#.2g}", va="center")
@@ -64,14 +53,9 @@ def ways(ax: Axes, errors: Mapping[str, float], reference: float, kind: str) -> 
 
 def error_ranges(ax: Axes, series: Mapping[str, Mapping[int, Sequence[float]]], ylabel: str, kind: str) -> Axes:
     """For each way its errors over N: the root mean square of the samples as a line, their range as a bar, all side by side."""
-    ways = checks.entries("series", series, most=100)
-    for i, (name, samples) in enumerate(ways.items()):
-        checks.instance(f"series[{name!r}]", samples, Mapping, "{1024: [1e-4, 2e-4]}")
-        checks.floats(f"the lengths of series[{name!r}]", list(samples), above=0)
-        for n, errors in samples.items():
-            checks.floats(f"series[{name!r}][{n}]", errors)
+    for i, (name, samples) in enumerate(series.items()):
         middle = [(sum(e * e for e in errors) / len(errors)) ** 0.5 for errors in samples.values()]
-        aside = 2 ** (0.07 * (i - (len(ways) - 1) / 2))  # so that lines that agree do not cover each other
+        aside = 2 ** (0.07 * (i - (len(series) - 1) / 2))  # so that lines that agree do not cover each other
         at = [n * aside for n in samples]
         ls = ":" if name == "our kernel" else "-"
         ax.plot(at, middle, marker=MARKER.get(name, "o"), ls=ls, color=colour(name), label=name)
@@ -82,7 +66,7 @@ def error_ranges(ax: Axes, series: Mapping[str, Mapping[int, Sequence[float]]], 
             color=colour(name),
         )
     ax.set_xscale("log", base=2)
-    ax.set_xticks(list(next(iter(ways.values()))))
+    ax.set_xticks(list(next(iter(series.values()))))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     ax.set(xlabel="N, queries and keys", ylabel=ylabel, ylim=(0, None))
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
@@ -92,10 +76,7 @@ def error_ranges(ax: Axes, series: Mapping[str, Mapping[int, Sequence[float]]], 
 
 def kept(ax: Axes, shares: Mapping[str, Mapping[int, float]], kind: str) -> Axes:
     """What is left of small products in a sum with a large one, over how many powers of two lie between them."""
-    for name, found in checks.entries("shares", shares, most=100).items():
-        checks.instance(f"shares[{name!r}]", found, Mapping, "{11: 1.0}")
-        checks.floats(f"the powers of shares[{name!r}]", list(found))
-        checks.floats(f"shares[{name!r}]", list(found.values()))
+    for name, found in shares.items():
         ax.plot(list(found), list(found.values()), marker="o", color=colour(name), label=name)
     ax.set(
         xlabel="large product / small product, as a power of two", ylabel="share of the small ones\nthat is in the sum"
@@ -109,9 +90,6 @@ def kept(ax: Axes, shares: Mapping[str, Mapping[int, float]], kind: str) -> Axes
 
 def share_bars(ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float]], kind: str) -> Axes:
     """For each unit of the SM a bar for each kernel: the share of its peak, with the number."""
-    checks.several("groups", groups, most=1_000)
-    for name, values in checks.entries("series", series, most=100).items():
-        checks.floats(f"series[{name!r}]", values, length=len(groups), least=0)
     for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series)), strict=True):
         ax.bar(at, values, width, color=colour(name), alpha=0.5 if "," in name else 1, label=name)
         for x, value in zip(at, values, strict=True):

@@ -5,23 +5,14 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from course_lib import checks
 from course_lib.model import parallel
 from course_lib.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW
 
 RANKS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW, GREY)  # the colour of each rank
-MOST_TOKENS = 64
 
 
 def ring_step(axes: Sequence[Axes], order: str, ranks: int, length: int, step: int, causal: bool = True) -> None:
-    """Which of ``length`` queries meet which keys at a step of the ring, and each rank's pairs and waiting up to it; on two axes.
-
-    Raises TypeError or ValueError for more ranks than there are colours, tokens than MOST_TOKENS, and a step that there is not.
-    """
-    checks.axes(axes, 2)
-    checks.whole("ranks", ranks, 1, len(RANKS))
-    checks.whole("length", length, 1, MOST_TOKENS)
-    checks.whole("step", step, 0, ranks - 1)
+    """Which of ``length`` queries meet which keys at a step of the ring, and each rank's pairs and waiting up to it; on two axes."""
     grid, bars = axes
     owner = parallel.owners(order, ranks, length).tolist()
     pairs = parallel.step_pairs(order, ranks, length, causal)

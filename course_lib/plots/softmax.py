@@ -7,7 +7,6 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from course_lib import checks
 from course_lib.model import softmax
 from course_lib.show.style import (
     BLACK,
@@ -23,14 +22,13 @@ def online_step(ax: Axes, scores: Sequence[float], step: int, block: int = 1) ->
     """The online softmax after ``step`` blocks: a bar for each score, the running maximum, and what each bar weighs now.
 
     Dark bars are the block that just came in, light ones came before, grey ones have not been seen.
-    Returns the state in words. Raises TypeError or ValueError for what is not 1 to 256 finite scores, and for a step or block below 1.
+    Returns the state in words.
     """
-    checks.floats("scores", checks.several("scores", scores, most=256))
-    checks.positive_int("step", step)
-    block = min(checks.positive_int("block", block), len(scores))
-    states = softmax.online_states(list(scores), block)
+    block = min(block, len(scores))
+    x = torch.tensor(scores, dtype=torch.float64)
+    states = softmax.online_states(x, block)
     step = min(step, len(states))
-    before, state = (softmax.State(-math.inf, 0.0), *states)[step - 1 : step + 1]
+    before, state = (softmax.start(x), *states)[step - 1 : step + 1]
     first, seen = (step - 1) * block, min(step * block, len(scores))
     small = len(scores) > 8
     for i, value in enumerate(scores):
@@ -49,7 +47,7 @@ def online_step(ax: Axes, scores: Sequence[float], step: int, block: int = 1) ->
     )
     ax.set_xticks(range(len(scores)))
     ax.grid(False, axis="x")
-    factor = softmax.correction([before.m], [state.m])[0]
+    factor = math.exp(before.m - state.m)
     new = state.l - before.l * factor
     ax.set_title(f"ℓ = {before.l:.4g} × {factor:.4g} + {new:.4g} = {state.l:.4g}", loc="left")
     return f"after {seen} of {len(scores)}: m = {state.m:.4g}, ℓ = {state.l:.4g} (the old sum was multiplied by {factor:.4g})"
@@ -57,14 +55,11 @@ def online_step(ax: Axes, scores: Sequence[float], step: int, block: int = 1) ->
 
 def key_blocks(axes: Sequence[Axes], scores: torch.Tensor, values: torch.Tensor, block: int) -> str:
     """One query's m, l and o over its blocks of keys, with the correction factors; scores [n], values [n, dv]."""
-    checks.axes(axes, 4)
-    checks.float_tensor("scores", scores, ndim=1, finite=True)
-    checks.float_tensor("values", values, ndim=2, finite=True)
-    block = min(checks.positive_int("block", block), len(scores))
+    block = min(block, len(scores))
     state, history = softmax.start(scores, values), []
     for x, v in zip(scores.split(block), values.split(block), strict=True):
         before, state = state, softmax.update(state, x, v)
-        factor = float(softmax.correction(before.m[None], state.m[None])[0])
+        factor = math.exp(before.m - state.m)
         history.append((float(x.max()), float(state.m), factor, float(state.l), float(softmax.output(state)[0])))
     best, m, factors, l, o = (list(column) for column in zip(*history, strict=True))
     at = range(len(history))
@@ -80,8 +75,7 @@ def key_blocks(axes: Sequence[Axes], scores: torch.Tensor, values: torch.Tensor,
             axes[1].text(i, 1.05, words, ha="center", fontsize=10)
     axes[2].plot(at, l, "o-", color=BLUE)
     axes[3].plot(at, o, "o-", color=BLACK, label="o / $\\ell$ so far")
-    final = float(softmax.average(scores, values, len(scores))[0])
-    axes[3].axhline(final, color=GREEN, ls="--", label="attention")
+    axes[3].axhline(o[-1], color=GREEN, ls="--", label="attention")
     titles = ("scores and m", "correction factor", "running sum $\\ell$", "output o / $\\ell$")
     for ax, title in zip(axes, titles, strict=True):
         ax.set_xlabel("block of keys")

@@ -1,6 +1,5 @@
 """Times, errors and rates: lines and bars for each algorithm."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,8 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from course_lib import checks
-from course_lib.model.pipeline import MOST_WORK, TENSOR, Span
+from course_lib.model.pipeline import TENSOR, Span
 from course_lib.show.style import MARKER, WORK, bar_places, colour, kind_label
 
 
@@ -28,11 +26,6 @@ def lines(
     A variant ('online, tf32') keeps its algorithm's colour; beside others of it its markers are hollow. Dashed is what a model
     says ('tiled, model').
     """
-    checks.floats("x", x, above=0)
-    checks.number("base", base, above=1)
-    checks.truth("log", log)
-    for name, y in checks.entries("series", series, most=100).items():
-        checks.floats(f"series[{name!r}]", y, length=len(x), above=0 if log else -math.inf, gaps=True)
     variants: Counter[str] = Counter()
     for name, y in series.items():
         algorithm, _, variant = name.partition(",")
@@ -68,10 +61,6 @@ def timeline(ax: Axes, spans: Sequence[Span], idle: float) -> Axes:
     Two pieces of one consumer that run at once have half a row each; on the tensor cores each consumer has its part. A copy that a
     consumer waits for is drawn in both rows.
     """
-    for i, span in enumerate(checks.several("spans", spans, most=MOST_WORK)):
-        checks.instance(f"spans[{i}]", span, Span, "one of pipeline.simulate()")
-    if not 0 <= checks.number("idle", idle) <= 1:
-        raise ValueError(f"idle is {idle}; pass a share from 0 to 1")
     seen, consumers = set(), max(span.warpgroup for span in spans)
     for span in spans:
         others = (s for s in spans if s is not span and s.warpgroup == span.warpgroup)
@@ -98,16 +87,6 @@ def grouped_bars(
     ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float]], ylabel: str, kind: str, log: bool = True
 ) -> Axes:
     """For each group a bar for each algorithm, on a logarithmic or a linear axis."""
-    checks.several("groups", groups, most=1_000)
-    checks.truth("log", log)
-    for name, values in checks.entries("series", series, most=100).items():
-        checks.floats(
-            f"series[{name!r}]",
-            values,
-            length=len(groups),
-            above=0 if log else -math.inf,
-            least=-math.inf if log else 0,
-        )
     for (name, values), (at, width) in zip(series.items(), bar_places(len(groups), len(series)), strict=True):
         ax.bar(at, values, width, color=colour(name), label=name)
     ax.set_xticks(range(len(groups)), list(groups))
@@ -129,10 +108,6 @@ def curves(
     x: Sequence[float] | None = None,
 ) -> Axes:
     """One curve for each algorithm over x, or its index; the later ones dashed and thinner, so that equal ones show."""
-    if x is not None:
-        checks.floats("x", x)
-    for name, values in checks.entries("series", series, most=100).items():
-        checks.floats(f"series[{name!r}]", values, length=None if x is None else len(x), gaps=True)
     for i, (name, values) in enumerate(series.items()):
         at = range(len(values)) if x is None else x
         ax.plot(at, values, ("-", "--", ":")[i % 3], lw=(6, 4, 3)[i % 3], color=colour(name), label=name)

@@ -1,4 +1,4 @@
-"""Writes the course as a book: python -m course_lib.publish.book [FOLDER]
+"""Writes the course as a book: python -m course_lib.publish.book
 
 Sphinx builds it from the lectures as they are saved and from the pages of docs/book, of which those in Jinja are filled in. Nothing is
 executed; the book works from file://, without a kernel and without a network.
@@ -18,7 +18,6 @@ import nbformat
 from sphinx.cmd.build import build_main
 
 from course_lib import data, runtime
-from course_lib.files import copy_atomically
 from course_lib.publish import course_map, ledger, notebooks, pictures, web, working_copy
 
 ROOT = notebooks.NOTEBOOKS.parent
@@ -136,23 +135,15 @@ def write(site: Path = SITE) -> int:
         sources, built = f"{folder}/sources", f"{folder}/book"  # beside the second myst-nb leaves a folder of its own
         prepare(Path(sources))
         web.copy_assets(site / "_static")
-        collects = gc.isenabled()
         gc.disable()  # a fifth of the time, for what is kept to the end
-        try:
-            failed = build_main(["-qEW", "-c", str(PAGES), "-d", f"{folder}/doctrees", sources, built])
-        finally:
-            if collects:
-                gc.enable()
+        failed = build_main(["-qEW", "-c", str(PAGES), "-d", f"{folder}/doctrees", sources, built])
+        gc.enable()
         if not failed:
             keep_icons(Path(built))
-        copy_atomically(Path(built), site)
+        shutil.copytree(built, site, dirs_exist_ok=True)
     working_copy.bring(site / "download")
     return failed
 
 
 if __name__ == "__main__":
-    target = Path(*sys.argv[1:2]) if sys.argv[1:] else SITE
-    try:
-        sys.exit(write(target) or print(f"open {target / 'index.html'}"))
-    except OSError as error:  # a full disk: of the pages some are the old ones
-        sys.exit(str(error))
+    sys.exit(write() or print(f"open {SITE / 'index.html'}"))

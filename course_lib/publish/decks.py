@@ -1,14 +1,12 @@
-"""Writes each lecture as reveal.js slides: python -m course_lib.publish.decks [--out site] [notebooks/01_….ipynb …]
+"""Writes each lecture as reveal.js slides: python -m course_lib.publish.decks
 
 They lie in the folder slides of the book's site and work from file://, without a kernel and without a network: clickable pictures are
 alive, figures under sliders show their saved picture. S opens the speaker's view with the notes.
 """
 
-import argparse
 import functools
 import html
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ import nbformat
 from nbconvert import HTMLExporter
 from pygments.formatters import HtmlFormatter
 
-from course_lib.files import write_atomically
 from course_lib.publish import book, notebooks, pictures, slides, web
 from course_lib.widgets.clickable import styles
 
@@ -135,29 +132,14 @@ def _html(cell: Any, part: str = "") -> str:
     return str(_exporter(part).from_notebook_node(only)[0])
 
 
-def write(site: Path, paths: list[Path]) -> None:
-    """Write the decks of lectures to the folder slides of ``site``, and what they need in a browser."""
+def write(site: Path = book.SITE) -> None:
+    """Write the decks of all lectures to the folder slides of ``site``, and what they need in a browser."""
     web.copy_assets(site / "_static")
     (site / "slides").mkdir(exist_ok=True)
-    for path in paths:
-        write_atomically(site / "slides" / f"{path.stem}.html", deck(path))
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m course_lib.publish.decks", description="Write the lectures as reveal.js slides."
-    )
-    parser.add_argument("paths", nargs="*", type=Path, help="notebooks (default: all lectures)")
-    parser.add_argument("--out", type=Path, default=book.SITE, help="the folder to write to (default: site)")
-    options = parser.parse_args()
-    try:
-        write(options.out, options.paths or notebooks.lectures())
-    except OSError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(f"slides are in {options.out / 'slides'}")
-    return 0
+    for path in notebooks.lectures():
+        (site / "slides" / f"{path.stem}.html").write_text(deck(path), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write()
+    print(f"slides are in {book.SITE / 'slides'}")

@@ -10,11 +10,12 @@ import itertools
 import json
 import platform
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-from course_lib.files import copy_atomically, write_atomically
+from course_lib.files import write_atomically
 from course_lib.publish import notebooks
 
 HANDED_OUT = ".handed_out.json"  # in the student's folder: lecture -> digest of the page as it was handed out
@@ -70,7 +71,7 @@ def bring(folder: Path) -> list[str]:
         if _digest(folder / name) == handed_out.pop(name):
             (folder / name).unlink()
     for picture in notebooks.NOTEBOOKS.glob("*.svg"):
-        copy_atomically(picture, folder / picture.name)
+        shutil.copy(picture, folder)
     _write(folder / HANDED_OUT, json.dumps(handed_out, indent=1) + "\n")
     return behind
 

@@ -10,41 +10,23 @@ from typing import Any
 
 from IPython.display import Markdown
 
-from course_lib import checks
-
 _ROOT = Path(__file__).resolve().parents[2]
 _FORMATTER = re.compile("  # fmt: skip$", re.MULTILINE)  # says nothing to a reader
 
 
 def source(thing: Callable[..., Any]) -> Markdown:
-    """The source of a function, class or Triton kernel of the library, highlighted, under its file's name.
-
-    Raises TypeError for what is none of these or has no source, as what is written in C.
-    """
+    """The source of a function, class or Triton kernel of the library, highlighted, under its file's name."""
     function = _written(thing)
-    path = Path(inspect.getsourcefile(function) or "").resolve()
-    return _listing(path, "python", inspect.getsource(function), ())
+    return _listing(Path(inspect.getsourcefile(function) or "").resolve(), "python", inspect.getsource(function), ())
 
 
 def _written(thing: Any) -> Callable[..., Any]:
-    """The Python function or class of a thing that has its source in a file, else TypeError."""
-    function = getattr(thing, "fn", thing)
-    if not callable(function):
-        raise TypeError(f"got a {type(thing).__name__}; pass a function, a class or a kernel")
-    try:
-        inspect.getsource(function)
-    except (TypeError, OSError) as error:
-        raise TypeError(
-            f"got {function!r}, which has no source ({error}); pass a function that stands in a file"
-        ) from None
-    return function
+    """The Python function of a kernel, or the function or class itself."""
+    return getattr(thing, "fn", thing)  # type: ignore[no-any-return]
 
 
 def difference(old: Callable[..., Any], new: Callable[..., Any]) -> Markdown:
-    """The lines in which the sources of two functions or kernels differ, their names apart, as a highlighted diff.
-
-    Raises as ``source``.
-    """
+    """The lines in which the sources of two functions or kernels differ, their names apart, as a highlighted diff."""
     functions = [_written(thing) for thing in (old, new)]
     name = f"def {functions[1].__name__}("
     a, b = (inspect.getsource(f).replace(f"def {f.__name__}(", name, 1).splitlines() for f in functions)
@@ -55,19 +37,11 @@ def difference(old: Callable[..., Any], new: Callable[..., Any]) -> Markdown:
 def excerpt(path: Path, first: str, last: str, new: Sequence[str] = ()) -> Markdown:
     """The lines of a file from the one that holds ``first`` up to the next one that holds ``last``, without the latter.
 
-    With ``new`` the listing is a diff: lines that hold one of these words are marked as added. Raises TypeError for what is no path or
-    text, ValueError if a word is not there.
+    With ``new`` the listing is a diff: lines that hold one of these words are marked as added.
     """
-    checks.instance("path", path, Path, "Path('kernel.cpp')")
-    checks.text("first", first)
-    checks.text("last", last)
     lines = path.read_text(encoding="utf-8").splitlines()
-    begin = next((i for i, line in enumerate(lines) if first in line), None)
-    end = None if begin is None else next((i for i, line in enumerate(lines) if i > begin and last in line), None)
-    if begin is None or end is None:
-        raise ValueError(
-            f"{path.name} has no lines from {first!r} to {last!r}; pass words that stand in it, in this order"
-        )
+    begin = next(i for i, line in enumerate(lines) if first in line)
+    end = next(i for i, line in enumerate(lines) if i > begin and last in line)
     while lines[end - 1].lstrip().startswith("@") or not lines[end - 1].strip():
         end -= 1  # a decorator belongs to what follows
     return _listing(path, path.suffix.lstrip("."), textwrap.dedent("\n".join(lines[begin:end])), new)
@@ -76,9 +50,6 @@ def excerpt(path: Path, first: str, last: str, new: Sequence[str] = ()) -> Markd
 def _listing(path: Path, language: str, code: str, new: Sequence[str]) -> Markdown:
     where = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
     code = _FORMATTER.sub("", code)
-    for i, word in enumerate(checks.several("new", new, least=0)):
-        if checks.text(f"new[{i}]", word) not in code:
-            raise ValueError(f"new[{i}] is {word!r}, which the listing does not hold; pass words that stand in it")
     if new:
         marked = (("+ " if any(word in line for word in new) else "  ") + line for line in code.splitlines())
         code, language = "\n".join(marked), "diff"

@@ -1,8 +1,8 @@
 """The look of the course: colours, fonts, how a figure becomes a picture, and numbers as text."""
 
 import base64
+import functools
 import io
-import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,8 +11,6 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-
-from course_lib import checks
 
 # Okabe and Ito's palette, told apart under every common colour blindness.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE, GREY = (
@@ -26,92 +24,63 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE, GREY = (
     "#CC79A7",
     "#8A8A8A",
 )
-ALGORITHM = {
-    "standard": RED,
-    "offline": ORANGE,
-    "online": BLUE,
-    "fused": GREEN,
-    "V1": SKY,
-    "V2": BLUE,
-    "running": ORANGE,
-    "compulsory": GREEN,
-    "flash": BLUE,
-    "lite": PURPLE,
-    "sdpa": GREY,
-    "tiled": BLUE,
-    "attention": BLUE,
-    "attention()": BLUE,
-    "Python + autograd": ORANGE,
-    "Python": BLACK,
-    "C++ nodes": GREEN,
-    "C++ -O2": SKY,
-    "C++ -O3": SKY,
-    "PyTorch": RED,
-    "SDPA": GREY,
-    "Lite": PURPLE,
-    "Online": BLUE,
-    "FA2": GREY,
-    "cuDNN": BLACK,
-    "FA4": ORANGE,
-    "outer loop over K/V": SKY,
-    "outer loop over Q": ORANGE,
-    "two passes": BLUE,
+_LOOKS = {  # of an algorithm: colour, marker
+    "standard": (RED, "s"),
+    "offline": (ORANGE, "s"),
+    "online": (BLUE, "o"),
+    "fused": (GREEN, "D"),
+    "V1": (SKY, "^"),
+    "V2": (BLUE, "o"),
+    "running": (ORANGE, "h"),
+    "compulsory": (GREEN, "D"),
+    "flash": (BLUE, "o"),
+    "lite": (PURPLE, "X"),
+    "sdpa": (GREY, "P"),
+    "tiled": (BLUE, "o"),
+    "attention": (BLUE, "o"),
+    "attention()": (BLUE, "*"),
+    "Python + autograd": (ORANGE, "^"),
+    "Python": (BLACK, "o"),
+    "C++ nodes": (GREEN, "D"),
+    "C++ -O2": (SKY, "v"),
+    "C++ -O3": (SKY, "x"),
+    "PyTorch": (RED, "s"),
+    "SDPA": (GREY, "P"),
+    "Lite": (PURPLE, "X"),
+    "Online": (BLUE, "o"),
+    "FA2": (GREY, "o"),
+    "cuDNN": (BLACK, "o"),
+    "FA4": (ORANGE, "o"),
+    "outer loop over K/V": (SKY, "o"),
+    "outer loop over Q": (ORANGE, "o"),
+    "two passes": (BLUE, "o"),
     # the ladder of lecture 11: by pointers, by descriptors, by specialised warps
-    "exp2": BLUE,
-    "tuned": BLUE,
-    "causal block skipping": BLUE,
-    "TMA": SKY,
-    "persistent": SKY,
-    "specialised": GREEN,
-    "overlap": GREEN,
-    "ping-pong": GREEN,
-    "late wait": GREEN,
-    "three matmuls": PURPLE,
-    "ring": BLUE,
-    "fixed order": ORANGE,
-    "queue": BLUE,
+    "exp2": (BLUE, "o"),
+    "tuned": (BLUE, "o"),
+    "causal block skipping": (BLUE, "o"),
+    "TMA": (SKY, "o"),
+    "persistent": (SKY, "o"),
+    "specialised": (GREEN, "o"),
+    "overlap": (GREEN, "o"),
+    "ping-pong": (GREEN, "o"),
+    "late wait": (GREEN, "o"),
+    "three matmuls": (PURPLE, "o"),
+    "ring": (BLUE, "o"),
+    "fixed order": (ORANGE, "o"),
+    "queue": (BLUE, "o"),
     # lecture 12
-    "8 bits": GREEN,
-    "from 16 bits": SKY,
-    "Triton in 8 bits": ORANGE,
-    "one scale": ORANGE,
-    "block scales": SKY,
-    "row scales": PURPLE,
-    "one scale and rotation": BLUE,
-    "block scales and rotation": GREEN,
-    "our kernel": BLACK,
+    "8 bits": (GREEN, "D"),
+    "from 16 bits": (SKY, "o"),
+    "Triton in 8 bits": (ORANGE, "s"),
+    "one scale": (ORANGE, "s"),
+    "block scales": (SKY, "^"),
+    "row scales": (PURPLE, "o"),
+    "one scale and rotation": (BLUE, "o"),
+    "block scales and rotation": (GREEN, "D"),
+    "our kernel": (BLACK, "x"),
 }
-MARKER = {
-    "standard": "s",
-    "offline": "s",
-    "online": "o",
-    "fused": "D",
-    "V1": "^",
-    "V2": "o",
-    "running": "h",
-    "compulsory": "D",
-    "lite": "X",
-    "sdpa": "P",
-    "tiled": "o",
-    "Python + autograd": "^",
-    "Python": "o",
-    "C++ nodes": "D",
-    "C++ -O2": "v",
-    "C++ -O3": "x",
-    "PyTorch": "s",
-    "SDPA": "P",
-    "Lite": "X",
-    "Online": "o",
-    "attention()": "*",
-    "8 bits": "D",
-    "from 16 bits": "o",
-    "Triton in 8 bits": "s",
-    "one scale": "s",
-    "block scales": "^",
-    "one scale and rotation": "o",
-    "block scales and rotation": "D",
-    "our kernel": "x",
-}
+ALGORITHM = {name: colour for name, (colour, _) in _LOOKS.items()}
+MARKER = {name: marker for name, (_, marker) in _LOOKS.items()}
 TENSOR = {
     "Q": BLUE,
     "K": ORANGE,
@@ -137,13 +106,13 @@ WORK = {"load": GREY, "QK": BLUE, "softmax": ORANGE, "PV": GREEN}  # what a warp
 
 def colour(name: str) -> str:
     """The colour of an algorithm or a number format, the same throughout the course; 'V1, parallel' is V1, 'fp16 (cut)' fp16."""
-    key = checks.text("name", name).split(",")[0].split(" (")[0]
+    key = name.split(",")[0].split(" (")[0]
     return ALGORITHM.get(key) or FORMAT.get(key) or GREY
 
 
 def shade(tensor: str) -> str:
     """The colour of a tensor, the same throughout the course; grey for one that has none of its own."""
-    return TENSOR.get(checks.text("tensor", tensor), GREY)
+    return TENSOR.get(tensor, GREY)
 
 
 RC: Any = {
@@ -190,7 +159,6 @@ class Picture:
 # Pictures are drawn finer than they are shown, so that they stay sharp on a projector and a dense screen.
 _SHOWN_DPI, _DRAWN_DPI = 90, 150
 _SLIDE = 1190  # CSS pixels: as wide as a picture is on a slide
-MOST_INCHES, MOST_AXES = 40, 32
 
 
 def shown_width(png: bytes, tallest: float | None = None) -> int:
@@ -213,19 +181,7 @@ def render(
     """Draw ``plot(ax, *args, **kwargs)`` on a new figure of ``size`` inches; (PNG bytes, what plot returned).
 
     ``axes`` = (rows, columns) of sub-plots; with more than one, plot gets the flat list of axes.
-    Raises TypeError or ValueError for a plot that is no function, sides of more than MOST_INCHES and more than MOST_AXES sub-plots.
     """
-    checks.function("plot", plot)
-    for name, pair in (("size", size), ("axes", axes)):
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise TypeError(
-                f"{name} is {pair!r}; pass two numbers, for example {(8.5, 4.4) if name == 'size' else (1, 2)}"
-            )
-    for side in size:
-        if checks.number("size", side, above=0) > MOST_INCHES:
-            raise ValueError(f"size is {size}; pass (width, height) of at most {MOST_INCHES} inches")
-    if math.prod(checks.positive_int("axes", count) for count in axes) > MOST_AXES:
-        raise ValueError(f"axes is {axes}; pass (rows, columns) with at most {MOST_AXES} sub-plots")
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=size, dpi=_DRAWN_DPI)
         canvas = FigureCanvasAgg(figure)
@@ -244,10 +200,24 @@ def picture(
     axes: tuple[int, int] = (1, 1),
     **kwargs: Any,
 ) -> Picture:
-    """One still figure for a page; ``alt`` says in words what is to be seen. Raises as ``render``."""
-    if not isinstance(alt, str):
-        raise TypeError(f"alt is {alt!r} ({type(alt).__name__}); pass what is to be seen, in words")
+    """One still figure for a page; ``alt`` says in words what is to be seen."""
     return Picture(render(plot, *args, size=size, axes=axes, **kwargs)[0], alt)
+
+
+def drawn(
+    alt: str, size: tuple[float, float] = (8.5, 4.4), axes: tuple[int, int] = (1, 1)
+) -> Callable[[Callable[[Any], Any]], Callable[[], Picture]]:
+    """Makes a function that draws on its axes one that takes nothing and returns the ``picture``."""
+
+    def of(plot: Callable[[Any], Any]) -> Callable[[], Picture]:
+        @functools.wraps(plot)
+        def made() -> Picture:
+            return picture(plot, alt=alt, size=size, axes=axes)
+
+        del made.__wrapped__  # the reference shows a function's own arguments: none
+        return made
+
+    return of
 
 
 # --- numbers ---
@@ -256,14 +226,12 @@ _BYTE_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
 def bytes_text(n: float) -> str:
-    """Bytes for reading, in powers of ten: 4,194,304 -> '4.19 MB'. Raises TypeError or ValueError for what is no finite number."""
-    n = checks.number("n", n, least=0)
+    """Bytes for reading, in powers of ten: 4,194,304 -> '4.19 MB'."""
     return _in_unit([(n / 1000**power, unit) for power, unit in enumerate(_BYTE_UNITS)])
 
 
 def seconds_text(s: float) -> str:
-    """Seconds for reading: 0.00042 -> '420 µs'. Raises TypeError or ValueError for what is no finite number."""
-    s = checks.number("s", s, least=0)
+    """Seconds for reading: 0.00042 -> '420 µs'."""
     return _in_unit([(s / size, unit) for unit, size in (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0))])
 
 
@@ -275,8 +243,6 @@ def _in_unit(choices: Sequence[tuple[float, str]]) -> str:
 
 def bar_places(groups: int, bars: int) -> list[tuple[list[float], float]]:
     """For each of ``bars`` bars of a group: where it stands in each of ``groups`` groups at 0, 1, …, and its width."""
-    checks.whole("groups", groups, 1, 1_000)
-    checks.whole("bars", bars, 1, 1_000)
     width = 0.8 / bars
     return [([x + (i - (bars - 1) / 2) * width for x in range(groups)], width * 0.92) for i in range(bars)]
 
@@ -286,7 +252,7 @@ def kind_label(ax: Axes, kind: str) -> None:
     ax.text(
         1.0,
         1.02,
-        checks.text("kind", kind),
+        kind,
         transform=ax.transAxes,
         ha="right",
         va="bottom",
@@ -299,5 +265,5 @@ def kind_label(ax: Axes, kind: str) -> None:
 def source_note(ax: Axes, words: str) -> None:
     """Small, grey, below the whole figure of ``ax``: where its numbers come from, what a hollow mark means."""
     ax.get_figure(root=True).supxlabel(  # type: ignore[union-attr]
-        checks.text("words", words), x=0.995, ha="right", fontsize=9.5, color=GREY, style="italic"
+        words, x=0.995, ha="right", fontsize=9.5, color=GREY, style="italic"
     )

