@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib import algorithms, checks, claims, data, gpt, ladder, runtime
+from course_lib import algorithms, checks, claims, data, gpt, runtime
 from course_lib.instruments import measure, peers
 from course_lib.kernels import eight_bit, lite, loop_orders, matmul, online, operands
 from course_lib.kernels import softmax as softmax_kernels
@@ -24,7 +24,7 @@ from course_lib.recordings import records
 
 Q, K, V, O, DO, X, Y = torch.randn(7, 16, 16, generator=torch.Generator().manual_seed(0)).unbind()
 L = torch.logsumexp(Q @ K.T / 4, dim=1)
-HEAD, HEADS = {"q": Q, "k": K, "v": V}, {"q": Q[None, None], "k": K[None, None], "v": V[None, None]}
+HEAD = {"q": Q, "k": K, "v": V}
 WIDE = {name: torch.randn(1, 1, 16, 32) for name in "qkv"}
 BLOCKS = {"block_m": 16, "block_n": 16}
 SEEN = softmax.update(softmax.start(X, V), X, V)
@@ -32,7 +32,6 @@ NONE = softmax.start(X, V)
 MEMORY = memory.Memory()
 GPU = data.gpu("H200")
 SDPA = functools.partial(torch.nn.functional.scaled_dot_product_attention, is_causal=True)
-MODEL = {"attend": SDPA, "width": 8, "heads": 2, "layers": 1, "length": 4}
 
 
 def on_device(good: dict[str, Any]) -> dict[str, Any]:
@@ -80,9 +79,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         )
         for part in softmax.State._fields
     },
-    "peers.plain_attention": (peers.plain_attention, HEAD | {"causal": True}),
-    "peers.sdpa": (peers.sdpa, HEAD),
-    "peers.fused": (peers.fused, {"name": "FA2"} | {name: x.half() for name, x in HEADS.items()} | {"causal": True}),
     "quantize.largest": (quantize.largest, {"format": "e4m3"}),
     "quantize.quantise": (quantize.quantise, {"x": X, "format": "e4m3", "per": "block", "block": 4}),
     "quantize.signs": (quantize.signs, {"d": 4, "seed": 1}),
@@ -136,10 +132,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"text": "seen", "supports": True},
     ),
     "runtime.setup": (runtime.setup, {"seed": 1}),
-    "gpt.train": (
-        gpt.train,
-        MODEL | {"text": "abcdefgh" * 2, "steps": 1, "batch": 1, "lr": 0.1, "dtype": torch.float32, "compiled": False},
-    ),
     "gpt.GPT": (
         gpt.GPT,
         {"attend": SDPA, "vocab_size": 5, "block_size": 4, "n_layer": 1, "n_head": 2, "n_embd": 8}
@@ -176,12 +168,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "cost.flash_v1_blocks": (cost.flash_v1_blocks, {"sram_elements": 1000, "d": 4}),
     "cost.attention_memory": (cost.attention_memory, {"n": 8, "d": 4, "algorithm": "flash"}),
     "measure.slope": (measure.slope, {"lengths": [1, 2, 4], "seconds": [1.0, 2.0, 3.0]}),
-    "ladder.attention_floats": (ladder.python.attention_floats, {name: x.tolist() for name, x in HEAD.items()}),
-    "ladder.value_gradients": (
-        ladder.python.value_gradients,
-        {name: x[:2, :2].tolist() for name, x in (HEAD | {"do": DO}).items()},
-    ),
-    "ladder.node_count": (ladder.python.node_count, {"n_q": 3, "n_k": 4, "d": 2}),
     "kernels.flash_online": (online.flash_online, HEAD | BLOCKS | {"input_precision": "ieee"}),
     "kernels.flash_lite": (lite.flash_lite, HEAD | BLOCKS),
     "kernels.flash_v2": (
@@ -292,9 +278,7 @@ def test_what_is_no_argument_is_refused_by_name(name: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-ATTENTIONS = [
-    name for name, (_, good) in CALLS.items() if "q" in good and not name.startswith(("peers", "kernels", "ladder"))
-]
+ATTENTIONS = [name for name, (_, good) in CALLS.items() if "q" in good and not name.startswith("kernels")]
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
