@@ -200,7 +200,10 @@ def train(
     dtype: torch.dtype = torch.float32,
     compiled: bool = False,
 ) -> Run:
-    """Train a small GPT with learned positions on ``text``, as ``fit`` does, from a fixed start: only ``attend`` differs from run to run."""
+    """Train a small GPT with learned positions on ``text``, as ``fit`` does, from a fixed start: only ``attend`` differs between runs.
+
+    Raises TypeError or ValueError as ``GPT`` and ``fit`` do.
+    """
     letters = sorted(set(text))
     number = {letter: i for i, letter in enumerate(letters)}
     sizes: dict[str, Any] = {"n_layer": layers, "n_head": heads, "n_embd": width, "positions": "learned", "tied": False}
