@@ -137,11 +137,8 @@ class GPT(nn.Module):
         tied: bool = True,
     ) -> None:
         super().__init__()
-        sizes = {"vocab_size": vocab_size, "block_size": block_size} | {
-            "n_layer": n_layer,
-            "n_head": n_head,
-            "n_embd": n_embd,
-        }
+        sizes = {"vocab_size": vocab_size, "block_size": block_size}
+        sizes |= {"n_layer": n_layer, "n_head": n_head, "n_embd": n_embd}
         for name, value in sizes.items():
             checks.whole(name, value, 1, most=2**16)
         checks.one_of("positions", positions, POSITIONS)

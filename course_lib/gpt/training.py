@@ -78,7 +78,6 @@ def fit(
     warm_up: int = 0,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
-    compiled: bool = False,
     clip: float | None = None,
     validation: torch.Tensor | None = None,
     every: int = 100,
@@ -92,9 +91,8 @@ def fit(
     ``validation`` is evaluated each ``every`` steps and at the end, when the ``checkpoint`` is written, too: one that is there is gone
     on from, and the losses are those of a run that was never stopped, to the bit where the attention's gradients are (on a Hopper GPU
     ``attention`` adds them up in any order). ``watch(step, loss)`` is called after each step; if it returns True, training ends there.
-    ``compiled`` puts the model through torch.compile(fullgraph=True). Raises ValueError for a text of no more than one row,
-    CheckpointError for a checkpoint that is damaged or another run's, FileNotFoundError for one in a folder that is not there, TypeError
-    or ValueError for other arguments.
+    Raises ValueError for a text of no more than one row, CheckpointError for a checkpoint that is damaged or another run's,
+    FileNotFoundError for one in a folder that is not there, TypeError or ValueError for other arguments.
     """
     inside = inner(model)
     _check(model, batch, length, dtype, tokens=tokens, **({} if validation is None else {"validation": validation}))
@@ -103,7 +101,6 @@ def fit(
     checks.positive_int("every", every)
     for name, value in (("warm_up", warm_up), ("seed", seed)):
         checks.whole(name, value, 0, most=2**31)
-    checks.truth("compiled", compiled)
     if clip is not None:
         checks.number("clip", clip, above=0)
     if watch is not None:
@@ -116,7 +113,6 @@ def fit(
     asked = {"steps": steps, "batch": batch, "length": length, "lr": lr, "warm_up": warm_up, "seed": seed, "clip": clip}
     settings = inside.config | asked | {"dtype": str(dtype), "text": held}
     tokens = tokens.to(device)
-    forward = torch.compile(model, fullgraph=True) if compiled else model
     optimiser = torch.optim.AdamW(model.parameters(), lr=lr, fused=device.type == "cuda")
     scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
     order, run = torch.Generator().manual_seed(seed), Run([], [], [])
@@ -129,7 +125,7 @@ def fit(
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, steps=steps, lr=lr, warm_up=warm_up)
         starts = torch.randint(len(tokens) - length - 1, (batch, 1), generator=order, device="cpu").to(device)
-        loss = loss_of(forward, tokens[starts + columns], dtype)
+        loss = loss_of(model, tokens[starts + columns], dtype)
         optimiser.zero_grad()
         scaler.scale(loss).backward()
         if clip is not None:
@@ -204,25 +200,16 @@ def train(
     dtype: torch.dtype = torch.float32,
     compiled: bool = False,
 ) -> Run:
-    """Train a small GPT with learned positions on ``text``, as ``fit`` does, from a fixed start: only ``attend`` differs from run to run.
+    """Train a small GPT with learned positions on ``text``, as ``fit`` does, from a fixed start: only ``attend`` differs between runs.
 
-    Raises ValueError for a text that is no longer than one row of a batch, TypeError or ValueError for other arguments out of their range.
+    Raises TypeError or ValueError as ``GPT`` and ``fit`` do.
     """
-    checks.text("text", text)
-    checks.whole("length", length, 1, most=2**16)
-    if not isinstance(device, str | torch.device) or str(device).split(":")[0] not in ("cpu", "cuda"):
-        raise ValueError(f"device is {checks.shown(device)}; pass 'cpu' or 'cuda'")
-    if len(text) < length + 2:
-        raise ValueError(f"text has {len(text)} characters; pass at least {length + 2} (length + 2)")
     letters = sorted(set(text))
     number = {letter: i for i, letter in enumerate(letters)}
-    for name, value in (("width", width), ("heads", heads), ("layers", layers)):
-        checks.whole(name, value, 1, most=2**16)
-    if width % heads:
-        raise ValueError(f"width is {width} and heads is {heads}; pass a width that is a multiple of the heads")
     sizes: dict[str, Any] = {"n_layer": layers, "n_head": heads, "n_embd": width, "positions": "learned", "tied": False}
     with torch.random.fork_rng(), torch.device("cpu"):
         torch.manual_seed(0)
         model = GPT(attend, vocab_size=len(letters), block_size=length, **sizes).to(device)
         tokens = torch.tensor([number[letter] for letter in text])
-    return fit(model, tokens, steps=steps, batch=batch, length=length, lr=lr, dtype=dtype, compiled=compiled)
+    trained = torch.compile(model, fullgraph=True) if compiled else model
+    return fit(trained, tokens, steps=steps, batch=batch, length=length, lr=lr, dtype=dtype)  # type: ignore[arg-type]

@@ -8,8 +8,6 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from course_lib import checks
-
 
 class CompileError(RuntimeError):
     """The compiler refused the kernel; the message is the compiler's."""
@@ -17,20 +15,17 @@ class CompileError(RuntimeError):
 
 def opcodes(ptx: str) -> Counter[str]:
     """How often each opcode of PTX stands in the program, inline assembly included."""
-    checks.text("ptx", ptx)
     return Counter(re.findall(r"(?:^|[;{]|@!?%?\w+)[ \t]*([a-z]\w*(?:(?:\.|::)\w+)+)(?=[\s;])", ptx, flags=re.M))
 
 
 def warp_grid(ttgir: str) -> str:
     """How the warps share a matmul on tensor cores, '4×1' for four times the rows; '' without tensor cores."""
-    checks.text("ttgir", ttgir)
     layout = re.search(r"nvidia_mma<\{[^}]*?warpsPerCTA = \[(\d+), (\d+)\]", ttgir)
     return "" if layout is None else "×".join(layout.groups())
 
 
 def load_bytes(ptx: str) -> list[int]:
     """The widths of a thread's loads from HBM, bytes, widest first: 16 for `ld.global.v4.b32` and for `cp.async…, 0x10`."""
-    checks.text("ptx", ptx)
     loads = re.findall(r"\bld\.global(?:\.\w+)*?(?:\.v(\d))?\.[a-z](\d+)\b", ptx)
     widths = {int(count or 1) * int(size) // 8 for count, size in loads}
     widths |= {int(size, 16) for size in re.findall(r"\bcp\.async\.c[ag]\.\S+ \[[^]]*\], \[[^]]*\], (0x\w+)", ptx)}
@@ -46,20 +41,25 @@ class Assembled(NamedTuple):
     serialised_wgmma: bool
 
 
-def ptxas_report(ptx: str, arch: int) -> Assembled:
-    """What the assembler that Triton uses for ``arch`` says of a program; raises CompileError if it refuses it."""
-    checks.text("ptx", ptx)
-    checks.positive_int("arch", arch)
+def _assemble(name: str, ptx: str, arch: int, cubin: Path) -> str:
+    """Write the machine code of a program to ``cubin``, by the assembler that Triton uses for ``arch``; what that printed."""
     from triton.backends.nvidia import compiler
 
-    ptxas = compiler.get_ptxas(arch).path
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "kernel.ptx"
-        source.write_text(ptx)
-        target = f"--gpu-name=sm_{arch}{'a' if arch >= 90 else ''}"
-        command = [ptxas, "-v", target, str(source), "-o", str(Path(folder) / "kernel.cubin")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    source = cubin.with_suffix(".ptx")
+    source.write_text(ptx)
+    target = f"--gpu-name=sm_{arch}{'a' if arch >= 90 else ''}"
+    command = [compiler.get_ptxas(arch).path, "-v", target, str(source), "-o", str(cubin)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     report = done.stderr + done.stdout
+    if done.returncode != 0:
+        raise CompileError(f"the assembler refuses {name}: {report.strip()[-500:]}")
+    return report
+
+
+def ptxas_report(ptx: str, arch: int) -> Assembled:
+    """What the assembler says of a program; raises CompileError if it refuses it."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = _assemble("the program", ptx, arch, Path(folder, "kernel.cubin"))
     assembled = read_report(report)
     if assembled is None:
         raise CompileError(f"the assembler gave no report: {report.strip()[-500:]}")
@@ -68,7 +68,6 @@ def ptxas_report(ptx: str, arch: int) -> Assembled:
 
 def read_report(report: str) -> Assembled | None:
     """What ``ptxas -v`` printed; None if it says nothing of registers."""
-    checks.text("report", report)
     registers = re.search(r"Used (\d+) registers", report)
     if registers is None:
         return None
@@ -87,26 +86,18 @@ def disassembled(cubin: Path) -> str:
     return done.stdout
 
 
-def assembled(instruction: str, arch: int = 90) -> list[str]:
-    """The machine code that one instruction of PTX with an fp32 operand and result becomes: ['MUFU.EX2 R5, R0'].
+def assembled(instruction: str) -> list[str]:
+    """The machine code that one instruction of PTX with an fp32 operand and result becomes on sm_90: ['MUFU.EX2 R5, R0'].
 
     Raises CompileError for what the assembler refuses.
     """
-    checks.text("instruction", instruction)
-    checks.positive_int("arch", arch)
-    from triton.backends.nvidia import compiler
-
     ptx = (
-        f".version 8.0 .target sm_{arch} .address_size 64 .visible .entry one(.param .u64 x) {{ .reg .b64 %p; .reg .f32 %f; "
+        ".version 8.0 .target sm_90a .address_size 64 .visible .entry one(.param .u64 x) { .reg .b64 %p; .reg .f32 %f; "
         f"ld.param.u64 %p, [x]; ld.global.f32 %f, [%p]; {instruction} %f, %f; st.global.f32 [%p], %f; ret; }}"
     )
     with tempfile.TemporaryDirectory() as folder:
-        source, cubin = Path(folder, "one.ptx"), Path(folder, "one.cubin")
-        source.write_text(ptx)
-        command = [compiler.get_ptxas(arch).path, f"--gpu-name=sm_{arch}", str(source), "-o", str(cubin)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise CompileError(f"the assembler refuses {instruction!r}: {(done.stderr + done.stdout).strip()[-500:]}")
+        cubin = Path(folder, "one.cubin")
+        _assemble(repr(instruction), ptx, 90, cubin)
         lines = re.findall(r"/\*\w+\*/ +(.*?) *;", disassembled(cubin))
     load, store = (next(i for i, line in enumerate(lines) if line.startswith(name)) for name in ("LDG", "STG"))
     return lines[load + 1 : store]
@@ -119,7 +110,6 @@ def order_in_loop(program: str) -> str:
     or PTX; wait(n) lets at most n matmuls be under way behind it.
     Raises ValueError if no loop has both.
     """
-    checks.text("program", program)
     labels = {found[1]: found.end() for found in re.finditer(r"\n(\.L_x_\d+|\$L__\w+):", program)}
     jumps = re.finditer(r"BRA `\((\.L_x_\d+)\)|\bbra(?:\.uni)?\s+(\$L__\w+);", program)
     # From a label to each jump back to it; of a jump ahead nothing is left.

@@ -10,14 +10,13 @@ import contextlib
 import hashlib
 import io
 import json
-import os
 import pickle
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -53,7 +52,6 @@ class Compiled(NamedTuple):
     load_bytes: list[int]
     instructions: dict[str, int]
     order: dict[str, str]
-    seconds: float
 
     def count(self, opcode: str) -> int:
         """How many instructions stand in the program whose opcode begins so: 'ex2' for all powers of two."""
@@ -94,15 +92,12 @@ def inspect_all(
         _importable(launcher)
     runtime.require_kernels()
     keys = [_key(launcher, args, kwargs, arch) for launcher, args, kwargs in calls]
-    cache = _read_cache()
-    missing = [i for i, key in enumerate(keys) if key not in cache]
+    found = {key: answer for key in keys if (answer := _read(key))}
+    missing = [i for i, key in enumerate(keys) if key not in found]
     for i in missing if len(missing) < 2 else measure.progress(missing, "compiling"):
-        result = _compile_in_child(calls[i], arch)
-        if isinstance(result, Exception):
-            raise result
-        cache[keys[i]] = list(result)
-        _write_cache({keys[i]: cache[keys[i]]})
-    return [Compiled(*cache[key]) for key in keys]
+        found[keys[i]] = _compile_in_child(calls[i], arch)
+        _keep(keys[i], found[keys[i]])
+    return [found[key] for key in keys]
 
 
 def _importable(launcher: Any) -> None:
@@ -121,27 +116,23 @@ def _importable(launcher: Any) -> None:
 # --- the cache ---
 
 
-def _cache_path() -> Path:
-    return runtime.cache_folder() / "compiled.json"
+def _kept(key: str) -> Path:
+    return runtime.cache_folder() / "compiled" / f"{key}.json"
 
 
-def _read_cache() -> dict[str, list[Any]]:
-    """What is kept; entries that are none, in a file that something else wrote, are made anew."""
+def _read(key: str) -> Compiled | None:
+    """The answer that is kept; one that something else wrote, or cut short, is made anew."""
     try:
-        found = json.loads(_cache_path().read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    kept = found.items() if isinstance(found, dict) else ()
-    return {key: entry for key, entry in kept if isinstance(entry, list) and len(entry) == len(Compiled._fields)}
+        return Compiled(*json.loads(_kept(key).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
 
 
-def _write_cache(new: dict[str, list[Any]]) -> None:
-    """Add to the cache; a folder that cannot be written only costs the next caller its seconds again."""
-    try:
-        _cache_path().parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(_cache_path(), json.dumps(_read_cache() | new))
-    except OSError:
-        return
+def _keep(key: str, answer: Compiled) -> None:
+    """A folder that cannot be written only costs the next caller its seconds again."""
+    with contextlib.suppress(OSError):
+        _kept(key).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(_kept(key), json.dumps(answer))
 
 
 def _describe(x: Any) -> Any:
@@ -153,35 +144,29 @@ def _describe(x: Any) -> Any:
 
 
 def _key(launcher: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], arch: int) -> str:
-    """All that the answer depends on: the files of the launcher and of what it uses, the call, the compiler."""
-    files = {str(sys.modules[name].__file__) for name in _modules(launcher.__module__) | {__name__, assembly.__name__}}
-    sources = [Path(file).read_text(encoding="utf-8") for file in sorted(files)]
+    """All that the answer depends on: the launcher's file and those of the kernels, the call, the compiler."""
+    files = [Path(str(sys.modules[name].__file__)) for name in (launcher.__module__, __name__, assembly.__name__)]
+    files += sorted(Path(__file__).parents[1].glob("kernels/**/*.py"))
+    sources = [file.read_text(encoding="utf-8") for file in files]
     call = [launcher.__qualname__, [_describe(x) for x in args], {k: _describe(x) for k, x in sorted(kwargs.items())}]
     text = json.dumps([call, arch, version("triton"), sources], default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def _modules(name: str, found: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The launcher's module and the kernel modules that it, or one of these, takes something from."""
-    found |= {name}
-    for value in vars(sys.modules[name]).values():
-        other = str(getattr(getattr(value, "fn", value), "__module__", None) or getattr(value, "__name__", None))
-        if other.startswith("course_lib.kernels") and other in sys.modules and other not in found:
-            found = _modules(other, found)
-    return found
-
-
 # --- the child process ---
 
 
-def _compile_in_child(call: tuple[Callable[..., Any], Sequence[Any], dict[str, Any]], arch: int) -> Any:
+def _compile_in_child(call: tuple[Callable[..., Any], Sequence[Any], dict[str, Any]], arch: int) -> Compiled:
     launcher, args, kwargs = call
     plain = launcher, [_meta(x) for x in args], {k: _meta(x) for k, x in kwargs.items()}
-    environment = os.environ | {"TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": "", "TRITON_DUMP_PTXAS_LOG": "1"}
+    environment = {"TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": "", "TRITON_DUMP_PTXAS_LOG": "1"}
     try:
-        return fork_server.result(_child, pickle.dumps(plain), arch, environment=environment)
+        found = fork_server.result(_child, pickle.dumps(plain), arch, environment=environment)
     except fork_server.ForkServerError as error:
         raise CompileError(str(error)) from None
+    if isinstance(found, Exception):
+        raise found
+    return found  # type: ignore[no-any-return]
 
 
 def _meta(x: Any) -> Any:
@@ -195,7 +180,14 @@ def _child(question: bytes, arch: int) -> Any:
     runtime.mode = lambda: "GPU"  # type: ignore[assignment]
     runtime.device = lambda: torch.device("meta")
     import triton
+    from triton.backends.compiler import GPUTarget
 
+    gpu = SimpleNamespace(
+        get_current_target=lambda: GPUTarget("cuda", arch, 32),
+        get_current_device=lambda: 0,
+        get_current_stream=lambda device: 0,
+    )
+    triton.runtime.driver.set_active(gpu)
     caught: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
 
     def catch(kernel: Any, grid: Any) -> Callable[..., None]:
@@ -215,50 +207,10 @@ def _child(question: bytes, arch: int) -> Any:
         return error if plain else CompileError(f"{type(error).__name__}: {error}")
 
 
-def _descriptor(value: Any) -> str:
-    """The type of a tensor descriptor as Triton writes it; Gluon's names the layout in shared memory, too."""
-    layout = f",{value.layout!r}" if hasattr(value, "layout") else ""
-    return f"tensordesc<{_TYPE[value.base.dtype][1:]}{list(value.block_shape)}{layout}>"
-
-
-_TYPE = {
-    torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float64: "*fp64", torch.int32: "*i32",
-    torch.float8_e4m3fn: "*fp8e4nv",
-}  # fmt: skip
-
-
 def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: int) -> Compiled:
-    """Compile one caught launch with the specialisation that a real launch would get (16-byte pointers, 16 | integers)."""
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-    from triton.experimental.gluon._runtime import GluonASTSource
-
-    launch_options = {name: options.pop(name) for name in ("num_warps", "num_stages") if name in options}
-    bound = dict(zip(kernel.arg_names, args, strict=False)) | options
-    signature: dict[str, str] = {}
-    constants: dict[str, Any] = {}
-    attributes: dict[tuple[int, ...], list[Any]] = {}
-    for i, name in enumerate(kernel.arg_names):
-        value = bound[name]
-        special = not kernel.params[i].do_not_specialize
-        if kernel.params[i].is_constexpr or (isinstance(value, int) and value == 1 and special):
-            signature[name], constants[name] = "constexpr", value
-        elif isinstance(value, torch.Tensor):
-            signature[name], attributes[(i,)] = _TYPE[value.dtype], [["tt.divisibility", 16]]
-        elif hasattr(value, "block_shape"):
-            signature[name] = _descriptor(value)
-        elif isinstance(value, int):
-            signature[name] = "i32" if -(2**31) <= value < 2**31 else "i64"
-            if value % 16 == 0 and special:
-                attributes[(i,)] = [["tt.divisibility", 16]]
-        else:
-            signature[name] = "fp32"
-    begin = time.perf_counter()
-    source = (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, constants, attributes)
+    """Compile one caught launch as a real launch would, which Triton's ``warmup`` does without one."""
     with contextlib.redirect_stdout(io.StringIO()) as log:
-        binary = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=launch_options)
-    seconds = time.perf_counter() - begin
+        binary = kernel.warmup(*args, grid=(1,), **options)
     ptx = binary.asm["ptx"]
     report = assembly.read_report(log.getvalue()) or assembly.ptxas_report(ptx, arch)  # Triton's cache keeps no report
     opcodes = assembly.opcodes(ptx)
@@ -276,7 +228,6 @@ def _compile(kernel: Any, args: tuple[Any, ...], options: dict[str, Any], arch: 
         load_bytes=assembly.load_bytes(ptx),
         instructions=dict(sorted(opcodes.items())),
         order=_order(binary),
-        seconds=round(seconds, 2),
     )
 
 

@@ -74,9 +74,7 @@ def slope(lengths: Sequence[float], seconds: Sequence[float]) -> float:
     seconds = checks.floats("seconds", seconds, length=len(lengths), above=0)
     if len(set(lengths)) < 2:
         raise ValueError(f"lengths holds {lengths[0]:g} only; pass at least two different ones")
-    x, y = [math.log(n) for n in lengths], [math.log(s) for s in seconds]
-    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
+    return statistics.linear_regression([math.log(n) for n in lengths], [math.log(s) for s in seconds]).slope
 
 
 def peak_bytes(call: Callable[[], Any], cpu: bool = False) -> int:

@@ -10,20 +10,17 @@ projection do, or be one tensor. Private API of Triton: the pinned version and t
 """
 
 import contextlib
-import os
 import pickle
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import torch
 
 from course_lib import checks, runtime
+from course_lib.instruments import fork_server
 from course_lib.model.cost import Traffic
 
 # Arguments of our kernels are named after the papers' matrices: q_ptr is Q. Vectors keep their small letters.
@@ -73,11 +70,8 @@ class _Listener:
             name = name.upper()
         elif name[:1] == "d" and name[1:] in _MATRICES:  # a gradient: do is dO
             name = "d" + name[1:].upper()
-        extent = (
-            1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
-            if 0 not in x.shape
-            else 0
-        )
+        last = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+        extent = last + 1 if x.numel() else 0
         self.arguments.append(_Argument(name, x.data_ptr(), x.data_ptr() + extent * x.element_size()))
         self.numbers[id(x)] = len(self.arguments)  # from 1: an address without a number comes from no argument
 
@@ -142,15 +136,13 @@ def _listening() -> Iterator[_Listener]:
             value.handle.data = value.handle.data | (np.uint64(number) << _ABOVE)
         return value
 
-    builder.create_masked_load, builder.create_masked_store = masked_load, masked_store
-    builder.create_atomic_rmw, builder.create_atomic_cas = atomic_update, atomic_swap
-    executor._init_args_hst, interpreter._implicit_cvt = init_arguments, numbered
-    try:
+    with (
+        mock.patch.multiple(builder, create_masked_load=masked_load, create_masked_store=masked_store),
+        mock.patch.multiple(builder, create_atomic_rmw=atomic_update, create_atomic_cas=atomic_swap),
+        mock.patch.object(executor, "_init_args_hst", init_arguments),
+        mock.patch.object(interpreter, "_implicit_cvt", numbered),
+    ):
         yield listener
-    finally:
-        builder.create_masked_load, builder.create_masked_store = load, store
-        builder.create_atomic_rmw, builder.create_atomic_cas = update, swap
-        executor._init_args_hst, interpreter._implicit_cvt = arguments, convert
 
 
 def traffic(launcher: Callable[..., Any], *args: Any, **kwargs: Any) -> Traffic:
@@ -204,32 +196,16 @@ def _in_child(launcher: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
             f"launcher is {launcher!r}, which a child process cannot import ({error}); "
             "in GPU mode pass a launcher of the library and its arguments, or set TRITON_INTERPRET=1 before the start"
         ) from None
-    with tempfile.TemporaryDirectory() as folder:
-        question, answer = Path(folder) / "call", Path(folder) / "answer"
-        question.write_bytes(call)
-        environment = os.environ | {"TRITON_INTERPRET": "1"}
-        subprocess.run(
-            [sys.executable, "-m", "course_lib.instruments.traffic", str(question), str(answer)],
-            env=environment,
-            check=True,
-        )
-        result = pickle.loads(answer.read_bytes())
-    if isinstance(result, Exception):
-        raise result
-    return result
+    found = fork_server.result(_child, call, environment={"TRITON_INTERPRET": "1"})
+    if isinstance(found, Exception):
+        raise found
+    return found  # type: ignore[no-any-return]
 
 
-def _child(question: Path, answer: Path) -> None:
-    # Imported by its own name, so that what is pickled belongs to course_lib.instruments.traffic and not to __main__.
-    from course_lib.instruments import traffic as library
-
-    launcher, args, kwargs = pickle.loads(question.read_bytes())
+def _child(call: bytes) -> _Listener | Exception:
+    runtime.mode()  # before the kernels are imported
+    launcher, args, kwargs = pickle.loads(call)
     try:
-        result: Any = library._listen(launcher, tuple(args), kwargs)
+        return _listen(launcher, tuple(args), kwargs)
     except Exception as error:
-        result = error
-    answer.write_bytes(pickle.dumps(result))
-
-
-if __name__ == "__main__":
-    _child(Path(sys.argv[1]), Path(sys.argv[2]))
+        return error

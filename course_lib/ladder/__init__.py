@@ -63,9 +63,7 @@ class Rung(NamedTuple):
 def _checked(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Tensors:
     for name, x in (("q", q), ("k", k), ("v", v)):
         checks.float_tensor(name, x, ndim=2)
-    *_, d, d_v = checks.attention_shapes(q, k, v)
-    if d_v != d:
-        raise ValueError(f"v has head dimension {d_v} but q and k have {d}; the rungs need them equal")
+    cpp.sizes(q, k, v)
     q, k, v = (x.double().cpu().contiguous() for x in (q, k, v))
     return q, k, v
 
@@ -184,8 +182,7 @@ def peak_bytes(rung: Rung, n: int, d: int = 16) -> int:
     Python: tracemalloc. C++: nodes counted, or one row of weights, and the output. torch and Triton: measure.peak_bytes.
     Raises as calling the rung does.
     """
-    checks.instance("rung", rung, Rung, "rungs()['C++ -O2']").check(checks.positive_int("n", n))
-    checks.whole("d", d, 1, _MOST)
+    rung.check(n)
     q, k, v = (torch.randn(n, d, dtype=torch.float64) for _ in range(3))
     if rung.name == "C++ nodes":
         return cpp.attention_nodes(q, k, v)[1] * cpp.library("-O2").value_bytes() + q.nbytes

@@ -3,7 +3,6 @@
 import ctypes
 import functools
 import hashlib
-import math
 import os
 import shutil
 import subprocess
@@ -14,12 +13,12 @@ from pathlib import Path
 import torch
 
 from course_lib import checks, runtime
+from course_lib.files import write_atomically
 from course_lib.ladder.python import node_count
 
 SOURCE = Path(__file__).parent / "attention.cpp"
 FLAGS = {"-O2": ("-O2",), "-O3": ("-O3", "-march=native")}
 MOST_NODES = 20_000_000  # with what the heap adds, some 72 bytes each: 1.4 gigabytes
-MOST_PRODUCTS = 2**34  # some 20 seconds, in which no Ctrl+C is heard
 
 
 class CompilerMissingError(RuntimeError):
@@ -60,8 +59,7 @@ def _run(command: list[str], input: str | None = None) -> str:
 def library(level: str, source: Path = SOURCE) -> ctypes.CDLL:
     """The compiled library for '-O2' or '-O3' (which is -O3 -march=native).
 
-    It is kept in the cache folder under a name made of the source, the compiler and the instructions that this CPU has, and of
-    its own bytes: a file that something has cut short is not loaded, which would end the process, but made anew.
+    It is kept in the cache folder under a name made of the source, the compiler and the instructions that this CPU has.
     A folder that cannot be written costs a warning and the compilation in each process. Raises ValueError,
     CompilerMissingError, CppCompileError.
     """
@@ -69,111 +67,77 @@ def library(level: str, source: Path = SOURCE) -> ctypes.CDLL:
     command = [compiler(), *FLAGS[level], "-std=c++17", "-shared", "-fPIC"]
     about_cpu = _run([*command[: 1 + len(FLAGS[level])], "-dM", "-E", "-x", "c++", "-"], input="")
     key = hashlib.sha256("\0".join([*command, about_cpu, source.read_text(encoding="utf-8")]).encode()).hexdigest()[:16]
-    kept = [path for path in runtime.cache_folder().glob(f"attention-{key}-*.so") if path.name == _named(key, path)]
-    ready = kept[0] if kept else _compiled([*command, str(source)], key)
+    kept = runtime.cache_folder() / f"attention-{key}.so"
+    ready = kept if kept.exists() else _compiled([*command, str(source)], kept)
     try:
-        return _declared(ctypes.CDLL(str(ready)))
+        loaded = ctypes.CDLL(str(ready))
     except OSError as error:
         raise CppCompileError(f"{ready} was compiled but cannot be loaded: {error}") from None
+    for name in ("attention_nodes", "try_attention_flat"):
+        function = getattr(loaded, name)
+        function.argtypes, function.restype = [ctypes.c_void_p] * 4 + [ctypes.c_long] * 3, ctypes.c_long
+    loaded.value_bytes.restype = ctypes.c_long
+    return loaded
 
 
-def _named(key: str, path: Path) -> str:
-    return f"attention-{key}-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}.so"
-
-
-def _compiled(command: list[str], key: str) -> Path:
-    """Compile into the cache folder, or, where it cannot be written, into a folder of this process; the path."""
-    home = runtime.cache_folder()
+def _compiled(command: list[str], kept: Path) -> Path:
+    """Compile to ``kept``, or, where it cannot be written, into a folder of this process; the path."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder, kept.name)
+        _run([*command, "-o", str(made)])
+        content = made.read_bytes()
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.mkdtemp(dir=home)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(kept, content)
     except OSError as error:
-        folder = tempfile.mkdtemp()
-        home = Path(folder)
+        kept = Path(tempfile.mkdtemp(), kept.name)
+        kept.write_bytes(content)
         warnings.warn(
             f"the cache folder cannot be written ({error}); the C++ code is compiled for this process only. "
             "Set XDG_CACHE_HOME to a folder that can be written",
             stacklevel=3,
         )
-    partial = Path(folder) / "partial.so"
-    try:
-        _run([*command, "-o", str(partial)])
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        return partial.replace(home / _named(key, partial))
-    finally:
-        if home != Path(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+    return kept
 
 
-def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:
-    array, size = ctypes.c_void_p, ctypes.c_long
-    for name in ("attention_nodes", "try_attention_flat"):
-        function = getattr(loaded, name)
-        function.argtypes, function.restype = [array] * 4 + [size] * 3, size
-    loaded.value_bytes.restype = size
-    return loaded
-
-
-def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[int, int, int]:
-    """(Nq, Nk, d). Raises TypeError or ValueError for what the C++ code, which sees addresses only, cannot take."""
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        checks.float_tensor(name, x, ndim=2, look_inside=False)
+def sizes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[int, int, int]:
+    """(Nq, Nk, d). Raises TypeError or ValueError unless q [Nq, d], k and v [Nk, d] belong together."""
     n_q, n_k, d, d_v = checks.attention_shapes(q, k, v)
     if d_v != d:
         raise ValueError(f"v has head dimension {d_v} but q and k have {d}; the rungs need them equal")
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.dtype != torch.float64 or x.device.type != "cpu" or not x.is_contiguous():
-            raise TypeError(
-                f"{name} is {x.dtype} on {x.device} with strides {list(x.stride())}; the C++ rungs take contiguous float64 on the "
-                f"CPU: pass {name}.double().cpu().contiguous()"
-            )
     return n_q, n_k, d
 
 
-def _check_nodes(sizes: tuple[int, int, int]) -> None:
-    if (nodes := node_count(*sizes)) > MOST_NODES:
-        n_q, n_k, d = sizes
-        raise ValueError(
-            f"q is [{n_q}, {d}] and k [{n_k}, {d}], which makes {nodes:,} nodes; pass shapes that make at most {MOST_NODES:,}, "
-            "for example q[:256], k[:256] and v[:256]"
-        )
-
-
-def _done(result: int) -> int:
-    if result < 0:
+def _run_on(name: str, level: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """(o, what the C++ function returns). Raises TypeError for what it, which sees addresses only, cannot take."""
+    shape = sizes(q, k, v)
+    for letter, x in (("q", q), ("k", k), ("v", v)):
+        if x.dtype != torch.float64 or x.device.type != "cpu" or not x.is_contiguous():
+            raise TypeError(
+                f"{letter} is {x.dtype} on {x.device} with strides {list(x.stride())}; the C++ rungs take contiguous float64 on the "
+                f"CPU: pass {letter}.double().cpu().contiguous()"
+            )
+    o = torch.empty_like(q)
+    found = getattr(library(level), name)(*(x.data_ptr() for x in (q, k, v, o)), *shape)
+    if found < 0:
         raise MemoryError("the C++ code could not allocate the memory that it needs; pass fewer rows")
-    return result
+    return o, found
 
 
-def _pointers(*tensors: torch.Tensor) -> list[int]:
-    return [x.data_ptr() for x in tensors]
-
-
-def attention_nodes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: str = "-O2") -> tuple[torch.Tensor, int]:
+def attention_nodes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, int]:
     """(o, number of nodes made), q [Nq, d], k and v [Nk, d] in float64: one heap-allocated node for each number.
 
     Raises ValueError for shapes that make more than MOST_NODES, MemoryError where memory runs out before.
     """
-    checks.one_of("level", level, list(FLAGS))
-    sizes = _check(q, k, v)
-    _check_nodes(sizes)
-    o = torch.empty_like(q)
-    return o, _done(library(level).attention_nodes(*_pointers(q, k, v, o), *sizes))
+    n_q, n_k, d = sizes(q, k, v)
+    if (nodes := node_count(n_q, n_k, d)) > MOST_NODES:
+        raise ValueError(
+            f"q is [{n_q}, {d}] and k [{n_k}, {d}], which makes {nodes:,} nodes; pass shapes that make at most {MOST_NODES:,}, "
+            "for example q[:256], k[:256] and v[:256]"
+        )
+    return _run_on("attention_nodes", "-O2", q, k, v)
 
 
 def attention_flat(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, level: str = "-O2") -> torch.Tensor:
-    """o [Nq, d], q [Nq, d], k and v [Nk, d] in float64: loops over flat arrays.
-
-    Raises ValueError for shapes with more than MOST_PRODUCTS = Nq · Nk · d, MemoryError where memory runs out.
-    """
-    checks.one_of("level", level, list(FLAGS))
-    sizes = _check(q, k, v)
-    if (products := math.prod(sizes)) > MOST_PRODUCTS:
-        raise ValueError(
-            f"q is {list(q.shape)} and k {list(k.shape)}, which takes Nq · Nk · d = {products:,} products; pass shapes that take at "
-            f"most {MOST_PRODUCTS:,}"
-        )
-    o = torch.empty_like(q)
-    _done(library(level).try_attention_flat(*_pointers(q, k, v, o), *sizes))
-    return o
+    """o [Nq, d], q [Nq, d], k and v [Nk, d] in float64: loops over flat arrays. Raises MemoryError where memory runs out."""
+    return _run_on("try_attention_flat", level, q, k, v)[0]

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -58,10 +59,11 @@ def sends() -> Iterator[list[Sending]]:
     found: list[Sending] = []
     kind = dist.ProcessGroup
     exchange = "all_to_all_single" if hasattr(kind, "all_to_all_single") else "alltoall_base"  # renamed in torch 2.13
+    stock_send, stock_exchange = kind.send, getattr(kind, exchange)
 
     def send(group: Any, tensors: list[torch.Tensor], to: int, tag: int) -> Any:
         found.extend(Sending(to, x.nbytes) for x in tensors)
-        return stock["send"](group, tensors, to, tag)
+        return stock_send(group, tensors, to, tag)
 
     def all_to_all(
         group: Any, output: Any, given: torch.Tensor, receive: list[int], give: list[int], *more: Any
@@ -69,14 +71,7 @@ def sends() -> Iterator[list[Sending]]:
         sizes = give or [given.shape[0] // group.size()] * group.size()
         row = given[:1].nbytes
         found.extend(Sending(to, size * row) for to, size in enumerate(sizes) if to != group.rank())
-        return stock[exchange](group, output, given, receive, give, *more)
+        return stock_exchange(group, output, given, receive, give, *more)
 
-    replaced = {"send": send, exchange: all_to_all}
-    stock = {name: getattr(kind, name) for name in replaced}
-    for name, counting in replaced.items():
-        setattr(kind, name, counting)
-    try:
+    with mock.patch.object(kind, "send", send), mock.patch.object(kind, exchange, all_to_all):
         yield found
-    finally:
-        for name, function in stock.items():
-            setattr(kind, name, function)

@@ -5,7 +5,6 @@ parts = run(function, 4, x)        # function(rank, x) in four processes; what t
 
 import contextlib
 import os
-import pickle
 import re
 import signal
 import sys
@@ -64,11 +63,14 @@ def run(function: Callable[..., Any], ranks: int, *args: Any, limit: float = 60.
         )
     if backend == "gloo" and not hasattr(os, "fork"):
         raise ValueError("backend is 'gloo', which forks this process, and this system cannot; use Linux or macOS")
-    asked: Any = (function, args) if backend == "gloo" else _pickled(function, args)
+    if backend == "nccl" and function.__module__ == "__main__":
+        raise ValueError(
+            f"function is {function!r}, which cannot be handed to a new process; pass a function that stands in a module"
+        )
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # a notebook has threads; a forked rank uses none of theirs
         folder, method = Path(name), "fork" if backend == "gloo" else "spawn"
-        given = folder, ranks, backend, asked
+        given = folder, ranks, backend, function, args
         processes = mp.start_processes(
             _work, given, nprocs=ranks, join=False, daemon=True, start_method=method
         ).processes
@@ -81,18 +83,6 @@ def run(function: Callable[..., Any], ranks: int, *args: Any, limit: float = 60.
             for rank in range(ranks):
                 sys.stdout.write(_text(folder / f"{rank}.out"))
         return [torch.load(folder / f"{rank}.result", weights_only=False) for rank in range(ranks)]
-
-
-def _pickled(function: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
-    try:
-        if function.__module__ == "__main__":  # what pickle would take
-            raise TypeError("it stands in the program that runs")
-        return pickle.dumps((function, args))
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ValueError(
-            f"function is {function!r}, which with its arguments cannot be handed to a new process ({error}); pass a function that "
-            "stands in a module, and arguments that can be pickled"
-        ) from None
 
 
 def _wait(folder: Path, processes: list[Any], limit: float) -> None:
@@ -130,7 +120,9 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
-def _work(rank: int, folder: Path, ranks: int, backend: str, asked: Any) -> None:
+def _work(
+    rank: int, folder: Path, ranks: int, backend: str, function: Callable[..., Any], args: tuple[Any, ...]
+) -> None:
     """In the process of a rank: writes its result, or what it raised, and ends."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # which torch has sent when the process ends that asks
     try:
@@ -145,7 +137,6 @@ def _work(rank: int, folder: Path, ranks: int, backend: str, asked: Any) -> None
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         meet = f"file://{folder / 'meet'}"  # a device connects NCCL here, and not at a first message that some ranks may never send
         dist.init_process_group(backend, init_method=meet, rank=rank, world_size=ranks, device_id=device)
-        function, args = pickle.loads(asked) if isinstance(asked, bytes) else asked
         result = function(rank, *args)
         torch.save(pytree.tree_map(_plain, result), folder / f"{rank}.result")
         sys.stdout.flush()

@@ -19,13 +19,6 @@ def unshard(parts: Sequence[torch.Tensor], order: str, dim: int = 2) -> torch.Te
     checks.several("parts", parts)
     for rank, x in enumerate(parts):
         _dimension(f"parts[{rank}]", x, dim)
-    checks.same_dtype_and_device(**{f"parts[{rank}]": x for rank, x in enumerate(parts)})
-    for rank, x in enumerate(parts):
-        if x.dim() != parts[0].dim() or x.transpose(0, dim).shape[1:] != parts[0].transpose(0, dim).shape[1:]:
-            raise ValueError(
-                f"parts[0] has shape {list(parts[0].shape)} but parts[{rank}] has {list(x.shape)}; "
-                f"pass shares that are equal in all dimensions but {dim}"
-            )
     length = sum(x.shape[dim] for x in parts)
     checks.one_of("order", order, ORDERS)
     for rank, x in enumerate(parts):
