@@ -1,6 +1,10 @@
 """Lecture 05: an attention sink, taken into results that were computed without it."""
 
-from course_lib.exercises.exercise import Exercise
+import math
+
+import torch
+
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="05",
@@ -22,12 +26,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import math
-
-import torch
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def attention_sink(O: torch.Tensor, L: torch.Tensor, sink: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

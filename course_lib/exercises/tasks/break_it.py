@@ -1,6 +1,6 @@
 """Lecture 04: an input on which wrong kernels show."""
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.harness import wrong_attention
 
 
@@ -26,8 +26,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def break_it(block: int, queries: int, keys: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -2,7 +2,7 @@
 
 import torch
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.harness import watch
 
 GIVEN = '''
@@ -57,8 +57,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-from course_lib.exercises.exercise import Case
 
 HEAD, HEAD_GIVEN = "head // group", "head % group"
 MAX, MAX_GIVEN = "m_new = tl.maximum(m, tl.max(s, 1))", "m_new = tl.max(s, 1)"

@@ -2,7 +2,7 @@
 
 import torch
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.harness import watch
 
 
@@ -40,8 +40,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 @triton.jit

@@ -5,7 +5,7 @@ import inspect
 import torch
 
 from course_lib.exercises import batched
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.harness import watch
 
 K_APART = "heads before rows, and the numbers of K's rows apart"
@@ -78,8 +78,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def launch_it(kernel, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, shared_bytes: int) -> torch.Tensor:

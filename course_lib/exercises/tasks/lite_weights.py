@@ -1,6 +1,9 @@
 """Lecture 04: the weights that Lite hands out, one softmax for each block of keys."""
 
-from course_lib.exercises.exercise import Exercise
+import numpy as np
+import torch
+
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="04",
@@ -16,11 +19,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import numpy as np
-import torch
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def lite_weights(x: torch.Tensor, block_n: int) -> torch.Tensor:

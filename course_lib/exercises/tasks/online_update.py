@@ -1,6 +1,10 @@
 """Lecture 02: the online softmax's update by one block of scores."""
 
-from course_lib.exercises.exercise import Exercise
+import math
+
+import torch
+
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="02",
@@ -16,12 +20,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import math
-
-import torch
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def online_update(m: float, l: float, x: torch.Tensor) -> tuple[float, float]:

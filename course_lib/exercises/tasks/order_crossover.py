@@ -1,6 +1,9 @@
 """Lecture 06: the smallest block of keys with which V1 moves fewer bytes than V2."""
 
-from course_lib.exercises.exercise import Exercise
+import bisect
+
+from course_lib.exercises.exercise import Case, Exercise
+from course_lib.model import cost
 
 EXERCISE = Exercise(
     lecture="06",
@@ -17,11 +20,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import bisect
-
-from course_lib.exercises.exercise import Case
-from course_lib.model import cost
 
 SOLUTION = '''
 def order_crossover(N: int, d: int, block_m: int, e: int) -> int | None:

@@ -1,8 +1,10 @@
 """Lecture 07: D from dO and O, and a block of dS."""
 
+import math
+
 import torch
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 
 
 def run(function, case):
@@ -29,10 +31,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import math
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def row_dot(o: torch.Tensor, do: torch.Tensor, p: torch.Tensor, dp: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
