@@ -11,11 +11,7 @@ EXERCISE = Exercise(
     title="an attention sink",
     tolerance=5e-5,
     parts=("O", "L"),
-    forbidden=(
-        "course_lib.model.softmax.merge",
-        "course_lib.parallel.blocks.merge",
-        "course_lib.kernels.merging.merge",
-    ),
+    forbidden=("model.softmax.merge", "parallel.blocks.merge", "kernels.merging.merge"),
     hints=(
         "e^L is all the weight that a row has given out. What does it become with the sink, and which share of it is left to the values?",
         "The new L is the logarithm of e^L + e^sink, which may overflow on the way: measure both from the larger one, as in a merge. "

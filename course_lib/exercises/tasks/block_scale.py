@@ -9,7 +9,7 @@ EXERCISE = Exercise(
     title="int8 with a scale for each block of rows",
     dtypes=True,
     parts=("integers", "scales"),
-    forbidden=("course_lib.model.quantize.quantise",),
+    forbidden=("model.quantize.quantise",),
     hints=(
         "First the scales alone: x.split(block) gives the blocks, also the shorter last one. What is the largest |x| of each?",
         "torch.where, or an `if`, gives a block of zeros the scale 1. Then each row needs the scale of its block: that is row i's number "

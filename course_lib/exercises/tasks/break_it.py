@@ -14,7 +14,7 @@ EXERCISE = Exercise(
     title="break it",
     examine=examine,
     parts=("the input", "these get by"),
-    forbidden=("course_lib.exercises.harness.wrong_attention.getting_by",),
+    forbidden=("exercises.harness.wrong_attention.getting_by",),
     hints=(
         "Start from torch.randn and a ragged number of keys, and run the check: it names the mistakes that get by. For each, ask which "
         "row of scores it needs.",

@@ -7,7 +7,7 @@ from course_lib.exercises.exercise import Case, Exercise
 EXERCISE = Exercise(
     lecture="08",
     title="how many splits",
-    forbidden=("course_lib.kernels.decoding.choose_splits", "course_lib.kernels.decoding.wave_efficiency"),
+    forbidden=("kernels.decoding.choose_splits", "kernels.decoding.wave_efficiency"),
     hints=(
         "How many waves do p · s programs take on the seats? How many seats do these waves offer, and how many are taken?",
         "programs = batch * heads_k * s, waves = ⌈programs / seats⌉, fill = programs / (waves * seats). Not heads: a group is one tile.",

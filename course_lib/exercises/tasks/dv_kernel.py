@@ -26,7 +26,7 @@ EXERCISE = Exercise(
     run=run,
     parts=("dV", "loads and stores"),
     arguments=("Q", "K", "L", "dO"),
-    compiles={"n": "i32", "scale": "fp32", "D": 16, "BLOCK": 16},
+    compiles={"scale": "fp32", "D": 16, "BLOCK": 16},
     tolerance=2e-4,
     hints=(
         "What is stationary in a program, what is streamed? A block of K and one accumulator, dV, both [BLOCK, D], stay. Q, dO and L "

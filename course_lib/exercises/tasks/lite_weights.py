@@ -9,7 +9,7 @@ EXERCISE = Exercise(
     lecture="04",
     title="the weights that Lite hands out",
     tolerance=5e-5,  # log-sum-exp in fp32 is as good an answer
-    forbidden=("course_lib.algorithms.attention.lite_attention",),
+    forbidden=("algorithms.attention.lite_attention",),
     hints=(
         "Find the line of the Lite kernel that divides. Over which keys does its sum run?",
         "Cut x into blocks of block_n scores. The weights of a block depend on no other block.",

@@ -10,7 +10,7 @@ EXERCISE = Exercise(
     lecture="02",
     title="one step of the online softmax",
     parts=("m", "l"),
-    forbidden=("course_lib.model.softmax.update", "course_lib.model.softmax.merge"),
+    forbidden=("model.softmax.update", "model.softmax.merge"),
     hints=(
         "The new maximum is the larger of the old one and the block's.",
         "The old ℓ was summed relative to the old m. By which factor must it be multiplied to be relative to the new one?",

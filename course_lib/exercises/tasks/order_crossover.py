@@ -8,7 +8,7 @@ from course_lib.model import cost
 EXERCISE = Exercise(
     lecture="06",
     title="where V1 moves less",
-    forbidden=("course_lib.model.cost.flash_v1_traffic", "course_lib.model.cost.flash_v2_traffic"),
+    forbidden=("model.cost.flash_v1_traffic", "model.cost.flash_v2_traffic"),
     hints=(
         "Every term has the factor N: count the bytes of one row. What does V1 move for each block of keys, and what "
         "once? What does V2? Then try each block_n.",

@@ -5,7 +5,7 @@ from course_lib.exercises.exercise import Case, Exercise
 EXERCISE = Exercise(
     lecture="11",
     title="who gets how many registers",
-    forbidden=("course_lib.model.registers.plan", "course_lib.model.registers.at_start"),
+    forbidden=("model.registers.plan", "model.registers.at_start"),
     hints=(
         "Count in registers per thread of a warpgroup: the SM has 512 of them. How many do consumers + 1 warpgroups own together "
         "after the start?",

@@ -22,16 +22,7 @@ EXERCISE = Exercise(
     title="an attention that may be added block by block",
     run=run,
     arguments=("Q", "K", "V", "scale", "bias"),
-    compiles={
-        "n_q": "i32",
-        "n_k": "i32",
-        "scale": "fp32",
-        "bias": "fp32",
-        "D": 16,
-        "DV": 32,
-        "BLOCK_M": 16,
-        "BLOCK_N": 32,
-    },
+    compiles={"scale": "fp32", "bias": "fp32", "D": 16, "DV": 32, "BLOCK_M": 16, "BLOCK_N": 32},
     tolerance=2e-5,
     hints=(
         "Which lines of the Lite kernel make weights of scores? They are replaced; the loop and the accumulator stay.",
