@@ -76,7 +76,6 @@ WRONG = {
     "if the sinks are laid along the queries: each belongs to a head, for all its queries":
         (SINK, "(sink[None, :] if len(sink) == L.shape[1] else sink[:, None])"),
     "if e^L and e^sink are computed as they are: both may overflow, or vanish": (NEW, f"torch.log(torch.exp(L) + torch.exp({SINK}))"),
-    "if O is multiplied by the inverse factor: the weights shrink": ("L - L_new", "L_new - L"),
     "if the sink is added to L: it is a score like any other, and e^sink is added to e^L": (NEW, f"L + {SINK}"),
     "if a row with neither key nor sink is forgotten: −∞ − (−∞) is NaN": (f"torch.where(L == -math.inf, 0.0, {SHARE})", SHARE),
 }  # fmt: skip

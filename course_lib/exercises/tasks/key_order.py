@@ -59,8 +59,6 @@ def expected(vt):
 PARTS, MISSING = "(-1, 2, 4, 2)", "(0, -vt.shape[1] % 16)"
 WRONG = {
     "if the order is applied backwards: place p has to hold key order[p]; you put key p in place order[p]": (PARTS, "(-1, 4, 2, 2)"),
-    "if the halves of all N' keys are interleaved: the order holds within each 16":
-        (f"{PARTS}).transpose(2, 3)", "(2, -1, 2)).transpose(1, 2)"),
     "if single keys of both halves alternate, 0 8 1 9 …: a thread holds pairs, 2t and 2t + 1": (PARTS, "(-1, 2, 8)"),
     "if no key moves: thread t holds 8 + 2t and 9 + 2t where 4t + 2 and 4t + 3 are read": (".transpose(2, 3)", ""),
     "if a multiple of 16 gets a further group of zeros": (MISSING, "(0, 16 - vt.shape[1] % 16)"),

@@ -69,6 +69,4 @@ WRONG = {
     "if V2's L is forgotten": (L, "* d * e"),
     "if N // block is taken for ⌈N / block⌉ in both": ("math.ceil(N / block_m)", "(N // block_m)", FIRST, "N // (passes + 1) + 1"),
     "if equal counts pass for fewer": ("(budget - 1)", "budget"),
-    "if only powers of two are tried":
-        (f"{FIRST} if passes else None", "next((2**i for i in range(N.bit_length()) if math.ceil(N / 2**i) <= passes), None)"),
 }  # fmt: skip
