@@ -2,8 +2,6 @@ import math
 
 import torch
 
-from course_lib.model import softmax
-
 
 def right_by_a_sigmoid(O, L, sink):
     share = torch.sigmoid(L - sink[:, None]).nan_to_num(0.0)
@@ -31,12 +29,3 @@ def wrong_a_large_number_for_infinity(O, L, sink):
     L, s = L.clamp(min=-1e4), sink[:, None].clamp(min=-1e4)
     new = torch.logaddexp(L, s)
     return O * torch.exp(L - new)[..., None], new
-
-
-def wrong_by_the_library(O, L, sink):
-    kept = [softmax.State(l, (l > -math.inf).float(), o) for l, o in zip(L, O)]
-    none = [softmax.State(s.expand(L.shape[1]), torch.ones(L.shape[1]), torch.zeros_like(o)) for s, o in zip(sink, O)]
-    states = [softmax.merge(a, b) for a, b in zip(kept, none)]
-    return torch.stack([(s.o / s.l[:, None]).nan_to_num(0.0) for s in states]), torch.stack(
-        [s.m + s.l.log() for s in states]
-    )

@@ -1,8 +1,6 @@
 import numpy as np
 import torch
 
-from course_lib.model import quantize
-
 
 def right_padded_with_numpy(x, block):
     n, d = x.shape
@@ -17,8 +15,3 @@ def wrong_least_scale(x, block):
     tops = torch.stack([rows.abs().max() for rows in x.split(block)])
     scales = torch.where(tops == 0, torch.ones(()), (tops / 127).clamp(min=1e-12))
     return (x / scales.repeat_interleave(block)[: len(x), None]).round().to(torch.int8), scales
-
-
-def wrong_by_the_library(x, block):
-    found = quantize.quantise(x, "int8", "block", block)
-    return found.values.to(torch.int8), found.scale.flatten()

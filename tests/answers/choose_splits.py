@@ -1,8 +1,3 @@
-import math
-
-from course_lib.kernels import decoding
-
-
 def right_in_one_line(batch, heads, heads_k, keys, block, seats):
     p = batch * heads_k
     fills = [p * s / (-(-p * s // seats) * seats) for s in range(1, min(128, -(-keys // block)) + 1)]
@@ -14,9 +9,3 @@ def wrong_better_than(batch, heads, heads_k, keys, block, seats):
     p = batch * heads_k
     fills = [p * s / (-(-p * s // seats) * seats) for s in range(1, min(128, -(-keys // block)) + 1)]
     return 1 + [fill > 0.85 * max(fills) for fill in fills].index(True)
-
-
-def wrong_by_the_library(batch, heads, heads_k, keys, block, seats):
-    counts = range(1, min(128, math.ceil(keys / block)) + 1)
-    fill = {s: decoding.wave_efficiency(batch * heads_k, s, seats) for s in counts}
-    return next(s for s in counts if fill[s] >= 0.85 * max(fill.values()))

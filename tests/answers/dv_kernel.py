@@ -2,23 +2,6 @@ from course_lib.kernels import tl, triton
 
 
 @triton.jit
-def right_keys_first(q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    keys, cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, D)
-    k = tl.load(k_ptr + keys[:, None] * D + cols[None, :], mask=keys[:, None] < n, other=0.0) * scale
-    dv = tl.zeros((BLOCK, D), dtype=tl.float32)
-    for block in range(tl.program_id(0), tl.cdiv(n, BLOCK)):
-        rows = block * BLOCK + tl.arange(0, BLOCK)
-        there = rows < n
-        q = tl.load(q_ptr + rows[None, :] * D + cols[:, None], mask=there[None, :], other=0.0)
-        do = tl.load(do_ptr + rows[:, None] * D + cols[None, :], mask=there[:, None], other=0.0)
-        L = tl.load(L_ptr + rows, mask=there, other=0.0)
-        seen = (rows[None, :] >= keys[:, None]) & there[None, :]
-        p = tl.exp(tl.where(seen, tl.dot(k, q, allow_tf32=False) - L[None, :], -float("inf")))
-        dv += tl.dot(p, do, allow_tf32=False)
-    tl.store(dv_ptr + keys[:, None] * D + cols[None, :], dv, mask=keys[:, None] < n)
-
-
-@triton.jit
 def right_with_descriptors_from_the_end(
     q_ptr, k_ptr, L_ptr, do_ptr, dv_ptr, n, scale, D: tl.constexpr, BLOCK: tl.constexpr
 ):

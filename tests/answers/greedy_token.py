@@ -28,17 +28,6 @@ def right_by_log_sum_exp(blocks):
     return token, torch.exp(m - L)
 
 
-def wrong_product_of_the_weights(blocks):
-    """if the probability is that within the token's block"""
-    m, p, token, before = -math.inf, 0.0, 0, 0
-    for x in blocks:
-        weights = torch.softmax(x, 0)
-        if float(x.max()) > m:
-            m, p, token = float(x.max()), float(weights.max()), before + int(x.argmax())
-        before += len(x)
-    return token, p
-
-
 def wrong_first_block_decides_the_origin(blocks):
     origin, l, best, token, before = None, 0.0, -math.inf, 0, 0
     for x in blocks:

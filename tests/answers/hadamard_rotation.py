@@ -3,8 +3,6 @@ import math
 import numpy as np
 import torch
 
-from course_lib.model import quantize
-
 
 def right_by_the_bits_of_the_place(x, sign):
     y = (x.numpy() * sign.numpy()).reshape(len(x), *[2] * (x.shape[1].bit_length() - 1))
@@ -17,7 +15,3 @@ def right_by_the_bits_of_the_place(x, sign):
 def wrong_unit_rows_rotated(x, sign):
     """if you multiply with the matrix"""
     return (x * sign) @ right_by_the_bits_of_the_place(torch.eye(x.shape[1]), torch.ones_like(sign))
-
-
-def wrong_by_the_library(x, sign):
-    return quantize.butterflies(x * sign)[-1]

@@ -45,26 +45,6 @@ def right_all_at_the_end(kernel, q, k, v, causal, shared_bytes):
     return o
 
 
-def _launch(kernel, q, k, v, causal, shared_bytes, stages=None):
-    b, m, h, d = q.shape
-    D = max(16, triton.next_power_of_2(d))
-    o = torch.empty(q.shape, dtype=q.dtype)
-    places = [s for x in (q, k, v, o) for s in x.stride()[:3]]
-    stages = stages or min(4, max(1, shared_bytes // (32 * D * q.element_size()) - 1))
-    kernel[triton.cdiv(m, 32), b * h](
-        q, k, v, o, h, h // k.shape[2], m, k.shape[1], d, d**-0.5, *places,
-        CAUSAL=causal, D=D, BLOCK_M=32, BLOCK_N=16, num_warps=4, num_stages=stages,
-    )  # fmt: skip
-    return o
-
-
-def wrong_four_stages(kernel, q, k, v, causal, shared_bytes):
-    """four stages"""
-    return _launch(
-        kernel, *(x if x.stride(3) == 1 else x.contiguous() for x in (q, k, v)), causal, shared_bytes, stages=4
-    )
-
-
 def wrong_all_contiguous(kernel, q, k, v, causal, shared_bytes):
     """so that nobody has to"""
-    return _launch(kernel, *(x.contiguous() for x in (q, k, v)), causal, shared_bytes)
+    return right_all_at_the_end(kernel, *(x.contiguous() for x in (q, k, v)), causal, shared_bytes)

@@ -2,8 +2,6 @@ import math
 
 import torch
 
-from course_lib.algorithms.attention import lite_attention
-
 
 def right_in_place(x, block_n):
     for block in x.split(block_n):
@@ -15,10 +13,6 @@ def right_in_place(x, block_n):
 def right_by_rows_filled_up_with_minus_infinity(x, block_n):
     rows = torch.nn.functional.pad(x, (0, -len(x) % block_n), value=-math.inf).view(-1, block_n)
     return torch.softmax(rows.double(), 1).flatten()[: len(x)]
-
-
-def wrong_by_the_library(x, block_n):
-    return lite_attention(torch.ones(1, 1), x[:, None], torch.eye(len(x)), 1, block_n).output[0]
 
 
 def wrong_maximum_of_the_row_in_float64(x, block_n):

@@ -2,8 +2,6 @@ import math
 
 import torch
 
-from course_lib.model import softmax
-
 
 def _merged(m, a, b, l_a, o_a, l_b, o_b):
     return m, l_a * a + l_b * b, o_a * a[:, None] + o_b * b[:, None]
@@ -35,8 +33,3 @@ def wrong_only_the_second_rescaled(m_a, l_a, o_a, m_b, l_b, o_b):
     """only the second state"""
     m = torch.maximum(m_a, m_b)
     return _merged(m, torch.ones_like(m), torch.exp(m_b - m).nan_to_num(0.0), l_a, o_a, l_b, o_b)
-
-
-def wrong_by_the_library(m_a, l_a, o_a, m_b, l_b, o_b):
-    state = softmax.merge(softmax.State(m_a, l_a, o_a), softmax.State(m_b, l_b, o_b))
-    return state.m, state.l, state.o

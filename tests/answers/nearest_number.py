@@ -1,10 +1,5 @@
 import math
 from fractions import Fraction
-from types import SimpleNamespace
-
-import torch
-
-from course_lib.model import formats
 
 
 def right_in_fractions(x, mantissa, lowest):
@@ -18,9 +13,3 @@ def wrong_tie_within_a_tolerance(x, mantissa, lowest):
     if math.isclose(x / step - whole, 0.5):
         return (whole if whole % 2 == 0 else whole + 1) * step
     return round(x / step) * step
-
-
-def wrong_by_the_library(x, mantissa, lowest):
-    wide = {"largest": math.inf, "finite": False, "mantissa": mantissa, "bias": 1 - lowest}
-    formats.FORMATS["mine"] = SimpleNamespace(**wide)
-    return float(formats.rounded(torch.tensor(x, dtype=torch.float64), "mine"))

@@ -2,8 +2,6 @@ import math
 
 import torch
 
-from course_lib.model import softmax
-
 
 def right_score_by_score(m, l, x):
     for score in x.tolist():
@@ -23,8 +21,3 @@ def wrong_double_precision_for_a_maximum(m, l, x):
     if new < -700:
         return right_score_by_score(m, l, x)
     return new, ((l * math.exp(m) if l else 0.0) + float(torch.exp(x.double()).sum())) / math.exp(new)
-
-
-def wrong_by_the_library(m, l, x):
-    state = softmax.update(softmax.State(torch.tensor(m), torch.tensor(l)), x)
-    return float(state.m), float(state.l)

@@ -1,6 +1,3 @@
-from course_lib.model import parallel
-
-
 def right_by_mirroring(token, ranks, length):
     size = length // ranks // 2
     late = token >= length // 2
@@ -14,10 +11,3 @@ def wrong_share_of_the_length(token, ranks, length):
     piece = int(2 * token / length * ranks)
     place = token - piece * (length // (2 * ranks))
     return (piece, place) if piece < ranks else (2 * ranks - 1 - piece, place + length // (2 * ranks))
-
-
-def wrong_by_the_library(token, ranks, length):
-    for rank in range(ranks):
-        early, late = parallel._pieces("zigzag", ranks, rank, length)
-        if token in early or token in late:
-            return rank, early.index(token) if token in early else len(early) + late.index(token)

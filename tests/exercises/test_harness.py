@@ -7,7 +7,7 @@ import torch
 
 from course_lib.exercises.exercise import defined, exercises
 from course_lib.exercises.harness import wrong_attention
-from course_lib.exercises.harness.ranks import Ranks
+from course_lib.exercises.harness.ranks import Ranks, attend
 from course_lib.exercises.harness.warps import TILE_BYTES, Barrier, recorded, tried
 from course_lib.exercises.tasks.tile_ring import ROLES
 from course_lib.model import reference
@@ -96,6 +96,18 @@ def _few(rank):
 )
 def test_what_goes_wrong_with_messages_is_told(make, trouble) -> None:
     assert trouble in results(make)[1]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_what_ranks_attend_with_is_attention(causal) -> None:
+    q, k, v = torch.randn(4, 6, 8), *torch.randn(2, 2, 6, 8)
+    o, L = attend(q, k, v, causal)
+    for head in range(4):
+        one = q[head], k[head // 2], v[head // 2]
+        torch.testing.assert_close(o[head].double(), reference.attention(*one, causal=causal), atol=1e-5, rtol=0)
+        weights = (one[0].double() @ one[1].double().T / 8**0.5).exp()
+        sums = (weights.tril() if causal else weights).sum(1)
+        torch.testing.assert_close(L[head].double(), sums.log(), atol=1e-5, rtol=0)
 
 
 # --- warps ---

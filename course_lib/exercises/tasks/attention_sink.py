@@ -1,17 +1,17 @@
 """Lecture 05: an attention sink, taken into results that were computed without it."""
 
-from course_lib.exercises.exercise import Exercise
+import math
+
+import torch
+
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="05",
     title="an attention sink",
     tolerance=5e-5,
     parts=("O", "L"),
-    forbidden=(
-        "course_lib.model.softmax.merge",
-        "course_lib.parallel.blocks.merge",
-        "course_lib.kernels.merging.merge",
-    ),
+    forbidden=("model.softmax.merge", "parallel.blocks.merge", "kernels.merging.merge"),
     hints=(
         "e^L is all the weight that a row has given out. What does it become with the sink, and which share of it is left to the values?",
         "The new L is the logarithm of e^L + e^sink, which may overflow on the way: measure both from the larger one, as in a merge. "
@@ -22,12 +22,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import math
-
-import torch
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def attention_sink(O: torch.Tensor, L: torch.Tensor, sink: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -82,7 +76,6 @@ WRONG = {
     "if the sinks are laid along the queries: each belongs to a head, for all its queries":
         (SINK, "(sink[None, :] if len(sink) == L.shape[1] else sink[:, None])"),
     "if e^L and e^sink are computed as they are: both may overflow, or vanish": (NEW, f"torch.log(torch.exp(L) + torch.exp({SINK}))"),
-    "if O is multiplied by the inverse factor: the weights shrink": ("L - L_new", "L_new - L"),
     "if the sink is added to L: it is a score like any other, and e^sink is added to e^L": (NEW, f"L + {SINK}"),
     "if a row with neither key nor sink is forgotten: −∞ − (−∞) is NaN": (f"torch.where(L == -math.inf, 0.0, {SHARE})", SHARE),
 }  # fmt: skip

@@ -4,21 +4,12 @@ import torch
 
 from course_lib.exercises.exercise import Case, Exercise
 
-
-def run(function, case):
-    """The pair, and in words what is wrong with its types; '' if nothing is."""
-    result = function(*case.args)
-    pair = result if isinstance(result, tuple | list) and len(result) == 2 else (None, None)
-    kinds = ", ".join(str(getattr(x, "dtype", None)).removeprefix("torch.") for x in pair)
-    return {"numbers": result, "types": "" if kinds == "int8, float32" else f"{kinds} came back; return int8, float32"}
-
-
 EXERCISE = Exercise(
     lecture="12",
     title="int8 with a scale for each block of rows",
-    run=run,
+    dtypes=True,
     parts=("integers", "scales"),
-    forbidden=("course_lib.model.quantize.quantise",),
+    forbidden=("model.quantize.quantise",),
     hints=(
         "First the scales alone: x.split(block) gives the blocks, also the shorter last one. What is the largest |x| of each?",
         "torch.where, or an `if`, gives a block of zeros the scale 1. Then each row needs the scale of its block: that is row i's number "
@@ -64,7 +55,7 @@ def expected(x, block):
             top = max(abs(y) for other in x.tolist()[i : i + block] for y in other)
             scales.append(top / 127 if top else 1.0)
         integers.append([min((abs(n * scales[-1] - y), n) for n in range(-127, 128))[1] for y in row])
-    return {"numbers": (torch.tensor(integers, dtype=torch.int8), torch.tensor(scales)), "types": ""}
+    return torch.tensor(integers, dtype=torch.int8), torch.tensor(scales)
 
 
 SCALES = "torch.where(tops > 0, tops / 127, torch.ones_like(tops))"

@@ -1,6 +1,6 @@
 """Lecture 04: an input on which wrong kernels show."""
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.harness import wrong_attention
 
 
@@ -14,7 +14,7 @@ EXERCISE = Exercise(
     title="break it",
     examine=examine,
     parts=("the input", "these get by"),
-    forbidden=("course_lib.exercises.harness.wrong_attention.getting_by",),
+    forbidden=("exercises.harness.wrong_attention.getting_by",),
     hints=(
         "Start from torch.randn and a ragged number of keys, and run the check: it names the mistakes that get by. For each, ask which "
         "row of scores it needs.",
@@ -26,8 +26,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def break_it(block: int, queries: int, keys: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

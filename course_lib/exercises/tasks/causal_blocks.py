@@ -75,8 +75,6 @@ WRONG = {
         ("k_start > ", "k_start >= "),
     "if the mask is aligned at the start (j <= i): the first query and the first key stand side by side": (OFFSET, "0"),
     "if the offset may not fall below 0: with more queries than keys, the first queries see none": (OFFSET, "max(n_k - n_q, 0)"),
-    "if keys beyond n_k count: a ragged block looks cut although all its keys are seen":
-        ("min(k_start + block_n, n_k)", "k_start + block_n"),
     "if block_m and block_n change places: block_m counts queries, block_n keys":
         ("t + block_m", "t + block_n", "k_start + block_n", "k_start + block_m"),
     "if the last query decides what is full: the first one of the block sees less": ("<= q_start", "<= last_query"),

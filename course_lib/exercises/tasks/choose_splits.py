@@ -7,7 +7,7 @@ from course_lib.exercises.exercise import Case, Exercise
 EXERCISE = Exercise(
     lecture="08",
     title="how many splits",
-    forbidden=("course_lib.kernels.decoding.choose_splits", "course_lib.kernels.decoding.wave_efficiency"),
+    forbidden=("kernels.decoding.choose_splits", "kernels.decoding.wave_efficiency"),
     hints=(
         "How many waves do p · s programs take on the seats? How many seats do these waves offer, and how many are taken?",
         "programs = batch * heads_k * s, waves = ⌈programs / seats⌉, fill = programs / (waves * seats). Not heads: a group is one tile.",
@@ -72,6 +72,4 @@ WRONG = {
     "if the best fill itself is wanted, and not 0.85 of it: more splits write more partial results": ("0.85 * ", ""),
     "if a fill of 0.85 of the best is not good enough: at least is asked": (">=", ">"),
     "if 0.85 is asked of the fill itself: it is a share of the best fill": (FIRST, "next((s for s in fill if fill[s] >= 0.85), 1)"),
-    "if waves are ignored: seats // programs, whatever is left over":
-        (FIRST, f"max(1, min({MOST}, seats // (batch * heads_k)))"),
 }  # fmt: skip

@@ -1,6 +1,9 @@
 """Lecture 01: the bytes that a naive tiled matmul moves, counted before it runs."""
 
-from course_lib.exercises.exercise import Exercise
+import torch
+
+from course_lib.exercises.exercise import Case, Exercise
+from course_lib.model.memory import Memory
 
 EXERCISE = Exercise(
     lecture="01",
@@ -14,11 +17,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import torch
-
-from course_lib.exercises.exercise import Case
-from course_lib.model.memory import Memory
 
 SOLUTION = '''
 def count_bytes(m: int, n: int, k: int, block: int) -> dict[str, int]:

@@ -58,7 +58,7 @@ EXERCISE = Exercise(
     title="one query, each key and value read once",
     run=run,
     parts=("output", "reads"),
-    forbidden=("course_lib.ladder.python.attention_floats", "course_lib.ladder.python.attention_values"),
+    forbidden=("ladder.python.attention_floats", "ladder.python.attention_values"),
     hints=(
         "Loop over zip(k, v) once. What do you need from the keys before, so that they need not be read again?",
         "Keep m, ℓ and o, a list of e zeros at first. When a score exceeds m, everything summed so far shrinks by one "

@@ -42,7 +42,5 @@ REST = "step / (step - attention + attention / faster)"
 WRONG = {
     "if all of the step becomes faster": (REST, "faster"),
     "if attention takes no time any more": (REST, "step / (step - attention) if attention < step else math.inf"),
-    "if the share that is saved is added to 1: the step's time is in the denominator":
-        (REST, "1 + attention / step * (1 - 1 / faster)"),
     "if the time afterwards is returned: a gain is the time before over it": ("step / (", "("),
 }  # fmt: skip

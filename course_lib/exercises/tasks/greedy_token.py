@@ -1,8 +1,10 @@
 """Lecture 02: the largest score and its weight, in one pass."""
 
+import math
+
 import torch
 
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 
 
 def run(function, case):
@@ -32,10 +34,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import math
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def greedy_token(blocks) -> tuple[int, float]:

@@ -34,11 +34,7 @@ EXERCISE = Exercise(
     lecture="12",
     title="a rotation in d log₂ d additions",
     run=run,
-    forbidden=(
-        "course_lib.model.quantize.rotate",
-        "course_lib.model.quantize.hadamard",
-        "course_lib.model.quantize.butterflies",
-    ),
+    forbidden=("model.quantize.rotate", "model.quantize.hadamard", "model.quantize.butterflies"),
     hints=(
         "Write one stage first, for numbers `half` apart: `x.unflatten(1, (-1, 2, half))` has the a's at [:, :, 0] and the b's at "
         "[:, :, 1].",

@@ -1,6 +1,9 @@
 """Lecture 01: the largest block of keys whose tiles fit in SRAM."""
 
-from course_lib.exercises.exercise import Exercise
+import torch
+
+from course_lib.exercises.exercise import Case, Exercise
+from course_lib.model.memory import Memory, SRAMOverflow
 
 EXERCISE = Exercise(
     lecture="01",
@@ -14,11 +17,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import torch
-
-from course_lib.exercises.exercise import Case
-from course_lib.model.memory import Memory, SRAMOverflow
 
 SOLUTION = '''
 def largest_block(sram_bytes: int, block_m: int, d: int) -> int:

@@ -5,7 +5,7 @@ import inspect
 import torch
 
 from course_lib.exercises import batched
-from course_lib.exercises.exercise import Exercise
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.harness import watch
 
 K_APART = "heads before rows, and the numbers of K's rows apart"
@@ -34,13 +34,13 @@ class Watched:
 
 
 def run(function, case):
-    """O, its format, how many launches there were, and what the last of them was given."""
+    """O, how many launches there were, and what the last of them was given."""
     *tensors, causal, shared_bytes, layout = case.args
     given = laid_out(tensors, layout)
     kernel = Watched(given)
     o = function(kernel, *given, causal, shared_bytes)
     told = kernel.launches[-1] if kernel.launches else (None, None, None, 0)
-    return o, str(getattr(o, "dtype", "none")), len(kernel.launches), *told
+    return o, len(kernel.launches), *told
 
 
 def laid_out(tensors, layout):
@@ -63,8 +63,9 @@ EXERCISE = Exercise(
     lecture="05",
     title="launch it",
     run=run,
+    dtypes=True,
     launches=True,
-    parts=("O", "O's format", "launches", "grid", "D, BLOCK_M, BLOCK_N", "num_stages", "tensors copied"),
+    parts=("O", "launches", "grid", "D, BLOCK_M, BLOCK_N", "num_stages", "tensors copied"),
     arguments=("q", "k", "v", "causal", "shared_bytes", "laid out"),
     tolerance=2e-3,
     hints=(
@@ -78,8 +79,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def launch_it(kernel, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, shared_bytes: int) -> torch.Tensor:
@@ -139,7 +138,7 @@ def expected(q, k, v, causal, shared_bytes, layout):
     o = torch.einsum("bhij,bjhd->bihd", s.softmax(-1), z).to(q.dtype)
     width = 16 if d <= 16 else 32
     stages = max(n for n in range(1, 5) if n == 1 or (32 + n * 32) * width * q.element_size() <= shared_bytes)
-    return o, str(q.dtype), 1, ((n_q + 31) // 32, batch * heads), (width, 32, 16), stages, int(layout == K_APART)
+    return o, 1, ((n_q + 31) // 32, batch * heads), (width, 32, 16), stages, int(layout == K_APART)
 
 
 COPY = "x if x.stride(-1) == 1 else x.contiguous()"

@@ -1,12 +1,15 @@
 """Lecture 04: the weights that Lite hands out, one softmax for each block of keys."""
 
-from course_lib.exercises.exercise import Exercise
+import numpy as np
+import torch
+
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="04",
     title="the weights that Lite hands out",
     tolerance=5e-5,  # log-sum-exp in fp32 is as good an answer
-    forbidden=("course_lib.algorithms.attention.lite_attention",),
+    forbidden=("algorithms.attention.lite_attention",),
     hints=(
         "Find the line of the Lite kernel that divides. Over which keys does its sum run?",
         "Cut x into blocks of block_n scores. The weights of a block depend on no other block.",
@@ -16,11 +19,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import numpy as np
-import torch
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def lite_weights(x: torch.Tensor, block_n: int) -> torch.Tensor:
@@ -59,13 +57,9 @@ def expected(x, block_n):
 BLOCKS, SOFTMAX, END = "x.split(block_n)", "torch.softmax(block, 0)", "x.split(block_n)])"
 WRONG = {
     "from one softmax over all keys: that is attention, and Lite is not": (BLOCKS, "[x]"),
-    "if each block has its own maximum, but one sum divides all":
-        ("return torch.cat", "e = torch.cat", SOFTMAX, "torch.exp(block - block.max())", END, f"{END}\n    return e / e.sum()"),
     "if a block is not divided by its sum": (SOFTMAX, "torch.exp(block - block.max())"),
     "without subtracting the maximum of the block: large scores overflow, scores far below 0 give 0/0":
         (SOFTMAX, "torch.exp(block) / torch.exp(block).sum()"),
-    "if every block subtracts the maximum of the whole row: a block far below it gives 0/0":
-        (SOFTMAX, "torch.exp(block - x.max()) / torch.exp(block - x.max()).sum()"),
     "if block_n is taken for the number of blocks: x.chunk(n) makes n blocks, x.split(n) makes blocks of n": ("split", "chunk"),
     "if a ragged block is filled up with scores of 0: they take part of the weight":
         (END, "torch.nn.functional.pad(x, (0, -len(x) % block_n)).split(block_n)])[: len(x)]"),

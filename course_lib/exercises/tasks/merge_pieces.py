@@ -11,11 +11,7 @@ EXERCISE = Exercise(
     title="merge pieces of many rows",
     parts=("O", "L"),
     tolerance=1e-3,  # of an L near −20,000 float32 keeps steps of 2⁻⁹, and all weights are 2^(L_p − L)
-    forbidden=(
-        "course_lib.model.softmax.merge",
-        "course_lib.parallel.blocks.merge",
-        "course_lib.kernels.merging.merge",
-    ),
+    forbidden=("model.softmax.merge", "parallel.blocks.merge", "kernels.merging.merge"),
     hints=(
         "For one row it is the page's merge, with the shares 2^(L_p − L). So you need for each row the sum of 2^(L_p − m) over its "
         "pieces, and of these times O_p.",

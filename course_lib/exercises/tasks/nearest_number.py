@@ -9,7 +9,7 @@ EXERCISE = Exercise(
     lecture="09",
     title="round to a format",
     tolerance=0.0,
-    forbidden=("course_lib.model.formats.rounded", "course_lib.model.formats.step_at"),
+    forbidden=("model.formats.rounded", "model.formats.step_at"),
     hints=(
         "Around x the numbers of the format are multiples of a step, a power of two. What is it for 257 in bf16?",
         "With 2^e ≤ x < 2^(e+1) the step is 2^(e − mantissa). From 2^lowest down it stays what it is there. "

@@ -1,12 +1,16 @@
 """Lecture 02: the online softmax's update by one block of scores."""
 
-from course_lib.exercises.exercise import Exercise
+import math
+
+import torch
+
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="02",
     title="one step of the online softmax",
     parts=("m", "l"),
-    forbidden=("course_lib.model.softmax.update", "course_lib.model.softmax.merge"),
+    forbidden=("model.softmax.update", "model.softmax.merge"),
     hints=(
         "The new maximum is the larger of the old one and the block's.",
         "The old ℓ was summed relative to the old m. By which factor must it be multiplied to be relative to the new one?",
@@ -16,12 +20,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import math
-
-import torch
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def online_update(m: float, l: float, x: torch.Tensor) -> tuple[float, float]:

@@ -1,11 +1,14 @@
 """Lecture 06: the smallest block of keys with which V1 moves fewer bytes than V2."""
 
-from course_lib.exercises.exercise import Exercise
+import bisect
+
+from course_lib.exercises.exercise import Case, Exercise
+from course_lib.model import cost
 
 EXERCISE = Exercise(
     lecture="06",
     title="where V1 moves less",
-    forbidden=("course_lib.model.cost.flash_v1_traffic", "course_lib.model.cost.flash_v2_traffic"),
+    forbidden=("model.cost.flash_v1_traffic", "model.cost.flash_v2_traffic"),
     hints=(
         "Every term has the factor N: count the bytes of one row. What does V1 move for each block of keys, and what "
         "once? What does V2? Then try each block_n.",
@@ -17,11 +20,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import bisect
-
-from course_lib.exercises.exercise import Case
-from course_lib.model import cost
 
 SOLUTION = '''
 def order_crossover(N: int, d: int, block_m: int, e: int) -> int | None:
@@ -71,6 +69,4 @@ WRONG = {
     "if V2's L is forgotten": (L, "* d * e"),
     "if N // block is taken for ⌈N / block⌉ in both": ("math.ceil(N / block_m)", "(N // block_m)", FIRST, "N // (passes + 1) + 1"),
     "if equal counts pass for fewer": ("(budget - 1)", "budget"),
-    "if only powers of two are tried":
-        (f"{FIRST} if passes else None", "next((2**i for i in range(N.bit_length()) if math.ceil(N / 2**i) <= passes), None)"),
 }  # fmt: skip

@@ -1,6 +1,10 @@
 """Lecture 06: V2 on the simulated memory, with the queries of a group of heads packed into one block."""
 
-from course_lib.exercises.exercise import Exercise
+import math
+
+import torch
+
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.harness.guarded_memory import GuardedMemory
 
 
@@ -37,12 +41,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import math
-
-import torch
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def packed_group(memory, Q, K, V, O, G: int, block_m: int, block_n: int) -> None:

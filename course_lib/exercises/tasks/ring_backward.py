@@ -21,7 +21,7 @@ EXERCISE = Exercise(
     tolerance=1e-4,
     parts=("dq", "dk", "dv"),
     arguments=("ranks", "q of all tokens", "k", "v", "do"),
-    forbidden=("course_lib.parallel.blocks.backward",),
+    forbidden=("parallel.blocks.backward",),
     hints=(
         "The loop runs `ranks` times: compute with the keys that are there, add to the dK and dV that came with them, pass on all four.",
         "Begin with q, k, v, do in float() for the arithmetic, and dk = dv = zeros in float32. After the last post and wait "

@@ -1,23 +1,15 @@
 """Lecture 07: D from dO and O, and a block of dS."""
 
+import math
+
 import torch
 
-from course_lib.exercises.exercise import Exercise
-
-
-def run(function, case):
-    """(D, dS); other floating-point numbers than float32 are no answer."""
-    found = function(*case.args)
-    for x in found if isinstance(found, tuple | list) else ():
-        if isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float32:
-            raise TypeError(f"{x.dtype} came back; return torch.float32")
-    return found
-
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="07",
     title="D without a row of P",
-    run=run,
+    dtypes=True,
     parts=("D", "dS"),
     hints=(
         "A sum over the block's keys is only a part of D. Which sum over c, the d entries of a row, gives all of it?",
@@ -29,10 +21,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import math
-
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def row_dot(o: torch.Tensor, do: torch.Tensor, p: torch.Tensor, dp: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -5,7 +5,7 @@ from course_lib.exercises.exercise import Case, Exercise
 EXERCISE = Exercise(
     lecture="11",
     title="who gets how many registers",
-    forbidden=("course_lib.model.registers.plan", "course_lib.model.registers.at_start"),
+    forbidden=("model.registers.plan", "model.registers.at_start"),
     hints=(
         "Count in registers per thread of a warpgroup: the SM has 512 of them. How many do consumers + 1 warpgroups own together "
         "after the start?",
@@ -57,7 +57,5 @@ WRONG = {
         ("(consumers + 1) // 8 * 8", "(consumers + 1)"),
     "if the share is not rounded down to a multiple of 8: setmaxnreg refuses it": (WHOLE, "share"),
     "without the limit of 256": (f"min(256, {WHOLE})", WHOLE),
-    "if each consumer gets all that the producer gives away: they share it":
-        ("((consumers + 1) * start - producer) // consumers", "start + start - producer"),
     "if the producer's warpgroup is not counted at the start: all share the registers then": ("(consumers + 1)", "consumers"),
 }  # fmt: skip

@@ -68,8 +68,6 @@ WRONG = {
     "if the slope is 1 − tanh²(x): x has to be divided by c there, too": (DX, "dy * (1 - torch.tanh(x) ** 2)"),
     "if the chain rule stops half-way: the 1 / c of x / c is missing, and c stays in the slope": (DX, f"cap * {DX}"),
     "if dx is the slope alone: it has to be multiplied by dy": (DX, "1 - t * t"),
-    "with a clamp: it is straight up to c, and its slope jumps from 1 to 0":
-        ("cap * t", "x.clamp(-cap, cap)", DX, "dy * (x.abs() < cap)"),
     "if tanh is made of e^(2x/c): that overflows, and ∞ / ∞ is no number":
         (TANH, "(torch.exp(2 * x / cap) - 1) / (torch.exp(2 * x / cap) + 1)"),
     "if tanh is made of e^(2x/c): near 0 that is a difference of numbers near 1, and c multiplies its error":

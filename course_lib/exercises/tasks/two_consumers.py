@@ -36,7 +36,7 @@ EXERCISE = Exercise(
     title="who multiplies next?",
     examine=examine,
     parts=("the order", "the result"),
-    forbidden=("course_lib.model.pipeline.simulate",),
+    forbidden=("model.pipeline.simulate",),
     hints=(
         "Draw four blocks with qk = pv = 1 and softmax = 1, then with softmax = 3. What could the tensor cores do while both consumers are "
         "at their softmax, and which two orders of QK of block j + 1 and PV of block j are there?",

@@ -1,6 +1,9 @@
 """Lecture 06: what a kernel waits for, from a profiler's report."""
 
-from course_lib.exercises.exercise import Exercise
+import math
+
+from course_lib import data
+from course_lib.exercises.exercise import Case, Exercise
 
 EXERCISE = Exercise(
     lecture="06",
@@ -18,11 +21,6 @@ EXERCISE = Exercise(
 )
 
 # --- for teachers ---
-
-import math
-
-from course_lib import data
-from course_lib.exercises.exercise import Case
 
 SOLUTION = '''
 def why_slow(report: dict[str, int]) -> tuple[str, float]:

@@ -6,11 +6,7 @@ EXERCISE = Exercise(
     lecture="13",
     title="where is my token?",
     parts=("rank", "place"),
-    forbidden=(
-        "course_lib.model.parallel.owners",
-        "course_lib.model.parallel.positions",
-        "course_lib.model.parallel._pieces",
-    ),
+    forbidden=("model.parallel.owners", "model.parallel.positions", "model.parallel._pieces"),
     hints=(
         "In which of the 2P pieces is the token, and at which place within it?",
         "Pieces 0 to P − 1 belong to the rank of the same number. Pieces P to 2P − 1 go to the ranks P − 1 down to 0.",
