@@ -7,18 +7,16 @@ import numpy as np
 import pytest
 import torch
 from decoding_inputs import whole
-from rule import definition, heads
+from rule import DEVICE, definition, heads
 
 from course_lib import gpt, runtime
 from course_lib.attention import attention, scaled_dot_product_attention
 from course_lib.kernels.decoding import decode
 from course_lib.kernels.kv_cache import KVCache
-from course_lib.parallel import blocks
 
 pytestmark = pytest.mark.kernel
 F = torch.nn.functional
 TORCHS = F.scaled_dot_product_attention
-DEVICE = runtime.device()
 BACKEND = "inductor" if runtime.mode() == "GPU" else "aot_eager"
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 HALVES = [torch.float16, torch.bfloat16]
@@ -32,23 +30,26 @@ def autocast(dtype: torch.dtype, enabled: bool = True) -> torch.autocast:
     return torch.autocast(DEVICE.type, dtype=dtype, enabled=enabled)
 
 
+def tiny(n_layer: int) -> gpt.GPT:
+    made = gpt.GPT(gpt.ATTENTIONS["attention"], vocab_size=7, block_size=12, n_layer=n_layer, n_head=2, n_embd=16)
+    for x in made.to(DEVICE).parameters():
+        torch.nn.init.normal_(x, std=0.6)
+    return made
+
+
 # --- autocast ---
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize(("dtype", "compiled"), [(torch.float16, False), (torch.bfloat16, True)], ids=str)
 def test_under_autocast_it_computes_and_differentiates_as_torch_does(dtype, compiled) -> None:
     def ours(q, k, v):
         return attention(q, k, v, causal=True)
-
-    def torchs(q, k, v):
-        return TORCHS(q, k, v, is_causal=True)
 
     function = torch.compile(ours, fullgraph=True, backend=BACKEND) if compiled else ours
     for kinds in ((torch.float32,) * 3, (torch.float32, torch.float32, dtype), (HALVES[0],) * 3):
         leaves = [x.to(kind).requires_grad_() for x, kind in zip(heads(1, 2, 2, 20, 20, 16, torch.float32), kinds)]
         with autocast(dtype):
-            o, right = function(*leaves), torchs(*leaves)
+            o, right = function(*leaves), TORCHS(*leaves, is_causal=True)
             off = torch.autocast(DEVICE.type, enabled=False)
         assert o.dtype == right.dtype == dtype
         close(o, right, dtype)
@@ -62,17 +63,18 @@ def test_under_autocast_it_computes_and_differentiates_as_torch_does(dtype, comp
             assert function(*leaves).dtype == kinds[0]
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
-def test_decode_takes_part_in_autocast(dtype, compiled) -> None:
+@pytest.mark.parametrize(("dtype", "compiled"), [(torch.float16, False), (torch.bfloat16, True)], ids=str)
+def test_decode_and_the_cache_take_part_in_autocast(dtype, compiled) -> None:
     q, k, v = heads(2, 4, 2, 3, 40, 16, torch.float32)
     function = torch.compile(decode, fullgraph=True, backend=BACKEND) if compiled else decode
     right = definition(q.double(), k.double(), v.double(), causal=True, offset=37)[0]
-    for cache in (torch.float32, dtype):
+    for held in (torch.float32, dtype):
+        cache = KVCache(2, 2, 16, 40, dtype=held, device=DEVICE)
         with autocast(dtype):
-            o = function(q, k.to(cache), v.to(cache), whole(40, 40))
-        assert o.dtype == dtype
-        close(o, right, dtype)
+            cache.append(k, v.to(dtype))
+            for o in (function(q, k.to(held), v.to(held), whole(40, 40)), cache.attend(q)):
+                assert o.dtype == dtype
+                close(o, right, dtype)
     assert function(q, k, v, whole(40, 40)).dtype == torch.float32
 
 
@@ -92,43 +94,11 @@ def test_16_bit_numbers_of_both_kinds_are_taken_everywhere(dtype) -> None:
     close(decode(q[:, :, -1:], k, v), right[:, :, -1:], dtype)
 
 
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
-def test_a_step_of_a_ring_takes_both_kinds(dtype) -> None:
-    q, k, v = heads(1, 2, 1, 8, 12, 16, dtype)
-    first, second = ((k[:, :, at], v[:, :, at]) for at in (slice(0, 5), slice(5, 12)))
-    with autocast(torch.float16 if dtype == torch.bfloat16 else torch.bfloat16):  # ranks exchange o in q's dtype
-        o, L = blocks.forward(q, *first, False, 0)
-    assert o.dtype == dtype
-    blocks.merge(o, L, *blocks.forward(q, *second, False, 0))
-    exact = [x.double().requires_grad_() for x in (q, k, v)]
-    right, right_L = definition(*exact)
-    close(o, right, dtype)
-    close(L, right_L, dtype)
-    dq, dk, dv = blocks.backward((q, o, L, torch.ones_like(o), k, v), False, 0)
-    for x, y in zip((dq, dk, dv), torch.autograd.grad(right.sum(), exact)):
-        close(x, y, dtype)
-
-
 @pytest.mark.parametrize("cache", ["KVCache", "plain"])
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
-def test_a_model_generates_under_autocast_with_a_cache(dtype, cache) -> None:
-    made = gpt.GPT(gpt.ATTENTIONS["attention"], vocab_size=7, block_size=12, n_layer=2, n_head=2, n_embd=16)
-    for x in made.to(DEVICE).parameters():
-        torch.nn.init.normal_(x, std=0.6)
-    idx = torch.tensor([[1, 2, 3], [4, 5, 6]], device=DEVICE)
-    with autocast(dtype):
-        without = gpt.generate(made, idx, 4)
-        assert torch.equal(gpt.generate(made, idx, 4, cache=cache), without)
-
-
-def test_a_cache_of_any_format_takes_what_autocast_brings() -> None:
-    q, k, v = heads(2, 4, 2, 3, 5, 16, torch.float32)
-    right = definition(q, k, v, causal=True, offset=2)[0]
-    for held in (torch.float32, torch.float16):
-        cache = KVCache(2, 2, 16, 8, dtype=held, device=DEVICE)
-        with autocast(torch.float16):
-            cache.append(k, v.half())
-            close(cache.attend(q), right, torch.float16)
+def test_a_model_generates_under_autocast_with_a_cache(cache) -> None:
+    made, idx = tiny(2), torch.tensor([[1, 2, 3], [4, 5, 6]], device=DEVICE)
+    with autocast(torch.bfloat16):
+        assert torch.equal(gpt.generate(made, idx, 4, cache=cache), gpt.generate(made, idx, 4))
 
 
 # --- inference mode ---
@@ -147,11 +117,9 @@ def test_a_cache_made_in_inference_mode_goes_on_outside(page) -> None:
     cache.clear(0)
 
 
-@pytest.mark.parametrize("cache", [None, "KVCache", "plain"])
-def test_a_stream_begun_in_inference_mode_goes_on_outside(cache) -> None:
-    made = gpt.GPT(gpt.ATTENTIONS["attention"], vocab_size=7, block_size=12, n_layer=1, n_head=2, n_embd=16).to(DEVICE)
-    idx = torch.tensor([[1, 2, 3]], device=DEVICE)
-    following = gpt.stream(made, idx, cache=cache, room=4)
+def test_a_stream_begun_in_inference_mode_goes_on_outside() -> None:
+    made, idx = tiny(1), torch.tensor([[1, 2, 3]], device=DEVICE)
+    following = gpt.stream(made, idx, cache="KVCache", room=4)
     with torch.inference_mode():
         found = [next(following)]
     found += itertools.islice(following, 3)
@@ -174,33 +142,27 @@ def test_export_with_lengths_left_open(strict) -> None:
         dynamic_shapes=({2: n_q}, {2: n_k}, {2: n_k}),
         strict=strict,
     )
-    for lengths in ((9, 12), (12, 12), (5, 40)):
+    for lengths in ((12, 12), (5, 40)):
         q, k, v = heads(1, 2, 1, *lengths, 16, torch.float32)
         close(program.module()(q, k, v), definition(q, k, v, causal=True, offset=lengths[1] - lengths[0])[0])
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
-@pytest.mark.parametrize("output", ["o", "L"])
+@pytest.mark.parametrize("output", [0, 1])
 def test_a_jacobian_may_be_vectorised(output) -> None:
-    q, k, v = heads(1, 2, 2, 3, 4, 16, torch.float32)
+    q, k, v = heads(1, 1, 1, 3, 4, 2, torch.float32)
 
     def values(x):
-        o, L = attention(x, k, v, causal=True, return_lse=True)
-        return (o if output == "o" else L).flatten()
+        return attention(x, k, v, causal=True, return_lse=True)[output].flatten()
 
     loop, vectorised = (torch.autograd.functional.jacobian(values, q, vectorize=flag) for flag in (False, True))
     close(vectorised, loop)
-    leaf = q.clone().requires_grad_()
-    o = values(leaf)
-    (batched,) = torch.autograd.grad(o, leaf, torch.eye(len(o), device=DEVICE), is_grads_batched=True)
-    close(batched, loop)
 
 
 # --- NaN where no query looks ---
 
 
-@pytest.mark.parametrize("n_k", [64, 300])
-@pytest.mark.parametrize("n_q", [1, 8, 16])
+@pytest.mark.parametrize(("n_q", "n_k"), [(1, 300), (8, 64), (16, 100)])
 def test_what_lies_behind_the_last_visible_key_is_not_read(n_q, n_k) -> None:
     """As in a cache with room to spare, whose rest nobody has written."""
     for seen in (n_k // 2 + 1, n_q - 1, 0):
@@ -225,12 +187,8 @@ def test_more_queries_than_decode_takes_can_be_passed_as_it_says() -> None:
     q, k, v = heads(2, 4, 2, 12, 32, 16, torch.float32)
     pages = [x.reshape(2, 2, 2, 16, 16).transpose(1, 2).reshape(4, 2, 16, 16) for x in (k, v)]
     lengths, table = whole(32, 20), whole(0, 1, 2, 3).view(2, 2)
-    with pytest.raises(ValueError, match=r"attention\(…, causal=True, causal_offset="):
-        decode(q, k, v)
-    with pytest.raises(ValueError, match="q has 12 queries") as refused:
+    with pytest.raises(ValueError, match=r"q has 12 queries.*q\[:, :, :8\].*lengths - 4"):
         decode(q, *pages, lengths, block_table=table)
-    assert "q[:, :, :8]" in str(refused.value)
-    assert "lengths - 4" in str(refused.value)
     parts = [decode(q[:, :, :8], *pages, lengths - 4, block_table=table)]
     parts.append(decode(q[:, :, 8:], *pages, lengths, block_table=table))
     for b, n in enumerate((32, 20)):
@@ -245,11 +203,10 @@ def test_more_queries_than_decode_takes_can_be_passed_as_it_says() -> None:
 def test_a_scalar_of_numpy_is_a_number_and_a_softcap_of_0_is_none() -> None:
     q, k, v = heads(1, 2, 1, 5, 9, 16, torch.float32)
     plain = attention(q, k, v, scale=0.5, causal=True, causal_offset=4)
-    for real, integer in ((np.float32, np.int64), (np.float16, np.int32), (np.float64, np.uint8)):
+    for real, integer in ((np.float32, np.int64), (np.float16, np.uint8)):
         for _ in range(3):
             found = attention(q, k, v, scale=real(0.5), causal=True, causal_offset=integer(4), softcap=real(0))
             assert torch.equal(found, plain)
-    assert torch.equal(attention(q, k, v, softcap=0), attention(q, k, v))
     plain = decode(q[:, :, :1], k, v, scale=0.5, splits=2)
     assert torch.equal(decode(q[:, :, :1], k, v, scale=np.float32(0.5), splits=np.int64(2), longest=np.int32(9)), plain)
 
@@ -268,20 +225,19 @@ def test_a_compiled_call_takes_a_number_that_changes() -> None:
 
 def test_it_has_torchs_signature() -> None:
     found = inspect.signature(scaled_dot_product_attention).parameters
-    assert list(found) == [
-        "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa",
+    defaults = {name: x.default for name, x in found.items()}
+    none = inspect.Parameter.empty
+    assert list(defaults.items()) == [
+        ("query", none), ("key", none), ("value", none), ("attn_mask", None), ("dropout_p", 0.0), ("is_causal", False),
+        ("scale", None), ("enable_gqa", False),
     ]  # fmt: skip
-    defaults = {name: x.default for name, x in found.items() if x.default is not x.empty}
-    assert defaults == {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
 
 
 SHAPES = [  # of q, of k and v, enable_gqa
     ((7, 16), (9, 16), False),
-    ((3, 7, 16), (3, 9, 16), False),
     ((4, 7, 16), (2, 9, 16), True),
-    ((2, 4, 7, 16), (2, 4, 9, 16), False),
-    ((2, 4, 9, 16), (2, 2, 7, 16), True),
-    ((2, 3, 4, 7, 16), (2, 3, 4, 9, 16), False),
+    ((1, 4, 9, 16), (1, 2, 7, 16), True),
+    ((2, 1, 2, 7, 16), (2, 1, 2, 9, 16), False),
     ((2, 0, 16), (2, 9, 16), False),
 ]
 
@@ -291,8 +247,10 @@ SHAPES = [  # of q, of k and v, enable_gqa
 def test_it_gives_what_torchs_function_gives(shape, of_keys, gqa, causal) -> None:
     q, k, v = leaves = [torch.randn(x, device=DEVICE, requires_grad=True) for x in (shape, of_keys, of_keys)]
     for arguments in ((q, k, v), (q, k.mT.contiguous().mT, v)):
-        o = scaled_dot_product_attention(*arguments, None, 0.0, causal, scale=0.3, enable_gqa=gqa)
-        right = TORCHS(*arguments, None, 0.0, causal, scale=0.3, enable_gqa=gqa)
+        o, right = (
+            function(*arguments, None, 0.0, causal, scale=0.3, enable_gqa=gqa)
+            for function in (scaled_dot_product_attention, TORCHS)
+        )
         assert o.shape == right.shape
         close(o, right)
         for x, y in zip(torch.autograd.grad(o.sum(), leaves), torch.autograd.grad(right.sum(), leaves)):
@@ -306,16 +264,8 @@ def test_multi_head_attention_takes_it(monkeypatch, compiled) -> None:
     options = {"need_weights": False, "attn_mask": mask, "is_causal": True}
     right = layer(x, x, x, **options)[0]
     wanted = torch.autograd.grad(right.square().sum(), list(layer.parameters()))
-    calls = []
-
-    def ours(*args, **kwargs):
-        calls.append(1)
-        return scaled_dot_product_attention(*args, **kwargs)
-
-    monkeypatch.setattr(F, "scaled_dot_product_attention", scaled_dot_product_attention if compiled else ours)
-    function = torch.compile(layer, backend=BACKEND) if compiled else layer
-    o = function(x, x, x, **options)[0]
-    assert compiled or calls
+    monkeypatch.setattr(F, "scaled_dot_product_attention", scaled_dot_product_attention)
+    o = (torch.compile(layer, backend=BACKEND) if compiled else layer)(x, x, x, **options)[0]
     close(o, right)
     for a, b in zip(torch.autograd.grad(o.square().sum(), list(layer.parameters())), wanted):
         close(a, b)
@@ -328,9 +278,7 @@ REFUSED = [
     ({"is_causal": 1}, TypeError, "is_causal"),
     ({"enable_gqa": None}, TypeError, "enable_gqa"),
     ({"key": X[:, :2], "value": X[:, :2]}, ValueError, "enable_gqa=True"),
-    ({"value": X[..., :8]}, ValueError, "v has"),
     ({"query": X[0, 0, 0]}, ValueError, "query"),
-    ({"query": X.double(), "key": X.double(), "value": X.double()}, TypeError, "q is torch.float64"),
     ({"query": [1.0]}, TypeError, "query is a list"),
     ({"query": X[0]}, ValueError, r"key has shape \[1, 4, 8, 16\]; pass query, key and value"),
 ]

@@ -21,6 +21,12 @@ COUNTS = pytest.mark.skipif(
     reason="the interpreter of Triton 3.6 fails on loops with a runtime bound",
 )
 INPUTS = ["normal", "times ten", "far below zero", "late spike", "equal rows"]
+ROOM = {
+    torch.float32: 4e-6,
+    torch.float16: 2e-3,
+    torch.bfloat16: 1.6e-2,
+}  # the floor of kernels that multiply on tensor cores
+EPS = torch.finfo(torch.float32).eps
 
 
 def inputs(name: str, n: int, d: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -41,6 +47,22 @@ def heads(b: int, h: int, h_k: int, n_q: int, n_k: int, d: int, dtype: torch.dty
     """Random q [b, h, n_q, d] and k, v [b, h_k, n_k, d]."""
     shapes = ((b, h, n_q, d), (b, h_k, n_k, d), (b, h_k, n_k, d))
     return [torch.randn(shape, device=DEVICE).to(dtype) for shape in shapes]
+
+
+def hard(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> list[tuple[torch.Tensor, ...]]:
+    """The same kinds of inputs of q [B, H, N, D] and k, v [B, Hk, N, D]."""
+    late = torch.cat([k[:, :, :-1], 4 * q[:, :: q.shape[1] // k.shape[1], :1]], dim=2)
+    same = [x[:, :, :1].expand_as(x).contiguous() for x in (q, k)]
+    return [(10 * q, k, 10 * v), (3 * q.abs() + 9, -k.abs() - 3, v), (q, late, v), (*same, v)]
+
+
+def held(
+    found: torch.Tensor, usual: torch.Tensor, exact: torch.Tensor, room: float | None = None, what: object = ""
+) -> None:
+    """Fails where the error is beyond the rule; ``room`` in place of the dtype's own."""
+    room = ROOM[found.dtype] if room is None else room
+    bound = 2 * measure.max_error(usual, exact) + room * max(1.0, float(exact.abs().max()))
+    assert measure.max_error(found, exact) <= bound, what
 
 
 def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> torch.Tensor:
