@@ -48,7 +48,7 @@ def test_rounding_to_e4m3_is_that_of_the_format() -> None:
 
 @pytest.mark.parametrize(("n", "d", "block"), [(200, 64, 64), (1, 32, 64), (129, 128, 128), (64, 32, 16)])
 def test_rows_have_the_scales_of_their_blocks(n, d, block) -> None:
-    x = randn(2, 3, n, d, dtype=torch.float32) * torch.logspace(-3, 3, n, device=runtime.device())[:, None]
+    x = randn(1, 3, n, d, dtype=torch.float32) * torch.logspace(-3, 3, n, device=runtime.device())[:, None]
     x = x.transpose(1, 2).contiguous().transpose(1, 2)  # heads last but one in memory, as a projection leaves them
     found = operands.quantise_rows(x, block)
     right = quantize.quantise(x.cpu(), per="block", block=block)
@@ -79,9 +79,8 @@ def test_values_are_transposed_padded_and_permuted(n, permuted) -> None:
     order = torch.arange(padded)
     if permuted:
         order = order.view(-1, 2, 4, 2).transpose(1, 2).reshape(-1)  # of 16 keys: 0 1 8 9 2 3 10 11 …
-        assert order[:16].tolist() == [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15]
-    right = torch.nn.functional.pad(v.double(), (0, 0, 0, padded - n))[:, :, order.to(v.device)].mT
-    largest = torch.nn.functional.pad(v.double(), (0, 0, 0, padded - n)).unflatten(2, (-1, 128)).abs().amax((-1, -2))
+    whole = torch.nn.functional.pad(v.double(), (0, 0, 0, padded - n))
+    right, largest = whole[:, :, order.to(v.device)].mT, whole.unflatten(2, (-1, 128)).abs().amax((-1, -2))
     assert bool((scale * 448 >= largest).all())
     assert bool((scale * 224 < largest).all())
     scale = scale.repeat_interleave(128, 2)[:, :, None]
@@ -90,10 +89,8 @@ def test_values_are_transposed_padded_and_permuted(n, permuted) -> None:
 
 CASES = [  # B, H, Hk, Nq, Nk, D, causal, offset
     (1, 2, 1, 200, 333, 64, False, 0),
-    (2, 2, 2, 130, 130, 128, True, 0),
-    (1, 1, 1, 5, 300, 128, False, 0),
-    (1, 4, 2, 64, 200, 64, True, 136),
-    (1, 2, 2, 40, 200, 32, True, 160),
+    (1, 2, 2, 130, 130, 128, True, 0),
+    (1, 2, 2, 40, 201, 32, True, 161),
     (1, 2, 2, 100, 40, 128, True, -30),  # rows that see no key
     (1, 1, 1, 1, 1, 64, False, 0),
 ]
@@ -107,15 +104,14 @@ if HOPPER:  # more tiles than SMs, more blocks of keys than buffers
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("rotated", [False, True])
-def test_attention_of_the_operands(kernel, case, rotated) -> None:
+def test_attention_of_the_operands(kernel, case) -> None:
     b, h, h_k, n_q, n_k, d, causal, offset = case
     if kernel == "Hopper" and d == 32:
         pytest.skip("the Hopper kernel takes 64 and 128")
     q, k, v = randn(b, h, n_q, d), randn(b, h_k, n_k, d), 1 + randn(b, h_k, n_k, d)
     if not causal:  # blocks of different scales; under a mask the first rows would see small ones only, and lose them
         v = v * torch.logspace(-2, 2, n_k, device=q.device)[:, None].to(q)
-    x = operands.quantise(q, k, v, quantize.signs(d).to(q.device) if rotated else None)
+    x = operands.quantise(q, k, v, quantize.signs(d).to(q.device) if (n_q + n_k) % 2 else None)
     o, L = eight_bit.forward(x, causal, offset, kernel)
     plain = operands.quantise_values(v, permuted=False)
     in_v = (
@@ -132,9 +128,7 @@ def test_attention_of_the_operands(kernel, case, rotated) -> None:
     # 2^-6 steps stay the same: half of one, 2^-10, times V is at most 448/2^10 of ``top``, for each key of a row's l.
     sizes, _ = definition(in_q, in_k, in_v.abs(), causal, offset=offset)
     scores = in_q @ in_k.repeat_interleave(h // h_k, 1).mT / math.sqrt(d)
-    seen = (
-        torch.ones_like(scores, dtype=torch.bool).tril(offset) if causal else torch.ones_like(scores, dtype=torch.bool)
-    )
+    seen = torch.ones_like(scores, dtype=torch.bool).tril(offset if causal else n_k)
     keys = (scores.masked_fill(~seen, -math.inf).amax(-1) - exact_L).exp().nan_to_num() * seen.sum(-1)
     small = keys[..., None] * x.v.top.double().repeat_interleave(h // h_k, 1)[..., None, None] * 448 / 2**10
     assert bool(((o.double() - exact).abs() <= sizes / 16 + exact.abs() / 200 + small).all())
@@ -146,11 +140,8 @@ def test_attention_of_the_operands(kernel, case, rotated) -> None:
 def test_long_rows_of_equal_weights_lose_nothing(kernel) -> None:
     """Where each block is small beside the sum so far: what tensor cores lose if they sum all blocks."""
     n = 16_384 if HOPPER else 1024
-    q, v = (
-        torch.zeros(1, 1, 128, 64, device=runtime.device()).to(DTYPE),
-        torch.full((1, 1, n, 64), 0.875, device=runtime.device()),
-    )
-    o, L = eight_bit.attention(q, torch.ones_like(v).to(DTYPE), v.to(DTYPE), kernel=kernel)
+    q, v = randn(1, 1, 128, 64).zero_(), randn(1, 1, n, 64).fill_(0.875)
+    o, L = eight_bit.attention(q, torch.ones_like(v), v, kernel=kernel)
     torch.testing.assert_close(o.float(), torch.full_like(o, 0.875).float(), rtol=0.01, atol=0)
     torch.testing.assert_close(L, torch.full_like(L, math.log(n)), atol=1e-4, rtol=0)
 
@@ -164,13 +155,6 @@ def test_launches_are_alike(d, causal) -> None:
     for _ in range(100):
         for one, other in zip(first, eight_bit.forward(x, causal)):
             assert torch.equal(one, other)
-
-
-def test_without_permuted_keys_the_answer_is_the_same() -> None:
-    q, k, v = (randn(1, 2, 150, 64) for _ in range(3))
-    one, other = (eight_bit.forward(operands.quantise(q, k, v, permuted=p), kernel="Triton") for p in (True, False))
-    torch.testing.assert_close(one[0], other[0], atol=2e-2, rtol=2e-2)
-    torch.testing.assert_close(one[1], other[1], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -197,80 +181,40 @@ def test_zeros_and_small_numbers() -> None:
     torch.testing.assert_close(L, torch.full_like(L, math.log(300)), atol=1e-4, rtol=0)
 
 
-def compiled_kernels(*cases: tuple[int, dict[str, object]]) -> list[compiled.Compiled]:
-    """The compiler's report for each (head size, options)."""
-    meta = {d: torch.empty(1, 2, 1024, d, dtype=torch.bfloat16, device="meta") for d, _ in cases}
-    return compiled.inspect_all([(eight_bit.attention, (meta[d],) * 3, options) for d, options in cases])
-
-
 @pytest.mark.parametrize(
     ("d", "causal"),
     [(128, True), *(pytest.param(*x, marks=pytest.mark.weekly) for x in ((64, False), (64, True), (128, False)))],
 )
 def test_the_hopper_kernel_compiles_as_it_should(d, causal) -> None:
     """No spills, no waits added to wgmma, and in PTX P's numbers never leave their thread or are taken apart (no prmt)."""
-    (found,) = compiled_kernels((d, {"causal": causal, "kernel": "Hopper"}))
+    x = torch.empty(1, 2, 1024, d, dtype=torch.bfloat16, device="meta")
+    found = compiled.inspect(eight_bit.attention, x, x, x, causal=causal, kernel="Hopper")
     assert found.kernel == "eight_bit_kernel"
     assert (found.spilled_bytes, found.serialised_wgmma, found.count("prmt")) == (0, False, 0)
     assert found.wgmma > 0
-
-
-def test_fp32_rows_are_rotated_without_spills() -> None:
-    x = torch.empty(1, 2, 1024, 128, device="meta")
-    found = compiled.inspect(operands.quantise_rows, x, 128, quantize.signs(128).to("meta"))
-    assert (found.kernel, found.spilled_bytes) == ("rows_kernel", 0)
-
-
-def test_permuted_keys_save_triton_the_exchange() -> None:
-    permuted, in_order = compiled_kernels(*((128, {"kernel": "Triton", "permuted": p}) for p in (True, False)))
-    assert permuted.count("shfl") < in_order.count("shfl")
 
 
 def made(x: torch.Tensor) -> operands.Operands:
     return operands.quantise(x, x, x)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda x: operands.quantise(x[0], x, x), ValueError, r"q has shape \[2, 20, 64\]"),
-        (lambda x: operands.quantise(x, x[:, :, :5], x), ValueError, "k has shape"),
-        (lambda x: operands.quantise(x[:, :1], x, x), ValueError, "heads a multiple"),
-        (lambda x: operands.quantise(x[..., :24].contiguous(), x, x), ValueError, "the head size of q is 24"),
-        (lambda x: operands.quantise(x, x, x, torch.ones(3)), ValueError, r"sign has shape \[3\]"),
-        (lambda x: eight_bit.attention(x, x, x, torch.zeros(64)), ValueError, "sign holds other numbers than"),
-        (lambda x: eight_bit.forward(made(x), fp32_accumulate="no"), TypeError, "fp32_accumulate is 'no'"),
-        (lambda x: eight_bit.forward(made(x)._replace(dtype=torch.int8)), ValueError, "x.dtype is torch.int8"),
-        (lambda x: eight_bit.forward(made(x)._replace(q=(1, 2))), TypeError, "x.q is"),
-        (lambda x: eight_bit.forward(made(x)._replace(n_k=20.0)), TypeError, "x.n_k is 20.0"),
-        (
-            lambda x: eight_bit.attention(x, x, x, kernel="Hopper", permuted=False),
-            ValueError,
-            "kernel is 'Hopper', but",
-        ),
-        (lambda x: eight_bit.forward(x), TypeError, "x is a Tensor; pass what quantise"),
-        (lambda x: eight_bit.forward(made(x), False, 5), ValueError, "causal_offset is 5 but causal is False"),
-        (
-            lambda x: eight_bit.forward(made(x), fp32_accumulate=False),
-            ValueError,
-            "fp32_accumulate is False and kernel None",
-        ),
-        (lambda x: eight_bit.forward(made(x)._replace(n_k=200)), ValueError, "n_k is 200"),
-        (lambda x: eight_bit.forward(made(x)._replace(k=made(x[:, :, :10]).k)), ValueError, "n_k is 20"),
-        (lambda x: eight_bit.forward(made(x)._replace(q=operands.quantise_rows(x, 16))), ValueError, "q.scale is"),
-        (lambda x: operands.quantise_rows(x, 2**20), ValueError, r"block is 1,048,576 and d is \d+, a tile of"),
-        (
-            lambda x: eight_bit.forward(made(x)._replace(q=made(x).k._replace(values=made(x).q.values.mT))),
-            ValueError,
-            "q.values is not contiguous from an address that is a multiple of 16",
-        ),
-        (
-            lambda x: eight_bit.forward(made(x)._replace(v=made(x).v._replace(top=made(x).v.top.double()))),
-            ValueError,
-            "v.top is .* torch.float64",
-        ),
-    ],
-)
+BAD = [
+    (lambda x: operands.quantise(x[0], x, x), ValueError, r"q has shape \[2, 20, 64\]"),
+    (lambda x: operands.quantise(x, x[:, :, :5], x), ValueError, "k has shape"),
+    (lambda x: operands.quantise(x[:, :1], x, x), ValueError, "heads a multiple"),
+    (lambda x: operands.quantise(x[..., :24].contiguous(), x, x), ValueError, "the head size of q is 24"),
+    (lambda x: operands.quantise(x, x, x, torch.ones(3)), ValueError, r"sign has shape \[3\]"),
+    (lambda x: eight_bit.attention(x, x, x, torch.zeros(64)), ValueError, "sign holds other numbers than"),
+    (lambda x: eight_bit.attention(x, x, x, kernel="Hopper", permuted=False), ValueError, "kernel is 'Hopper', but"),
+    (lambda x: eight_bit.forward(x), TypeError, "x is a Tensor; pass what quantise"),
+    (lambda x: eight_bit.forward(made(x), False, 5), ValueError, "causal_offset is 5 but causal is False"),
+    (lambda x: eight_bit.forward(made(x)._replace(n_k=200)), ValueError, "n_k is 200"),
+    (lambda x: eight_bit.forward(made(x)._replace(q=operands.quantise_rows(x, 16))), ValueError, "q.scale is"),
+    (lambda x: operands.quantise_rows(x, 2**20), ValueError, r"block is 1,048,576 and d is \d+, a tile of"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), BAD)
 def test_bad_input(call, error, message) -> None:
     with pytest.raises(error, match=message):
         call(torch.randn(1, 2, 20, 64, device=runtime.device()))

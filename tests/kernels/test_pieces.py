@@ -1,14 +1,11 @@
 """TMA, wgmma and a ring of tiles, each alone: what they compute, and what the compiler makes of them."""
 
-import json
 import re
-from pathlib import Path
 
 import pytest
 import torch
 
 from course_lib import runtime
-from course_lib.files import write_atomically
 from course_lib.instruments import compiled, measure
 from course_lib.kernels import eight_bit
 from course_lib.kernels.hopper import forward, pieces
@@ -39,41 +36,23 @@ def test_what_becomes_of_them() -> None:
     assert {x.spilled_bytes for x in (copy, product, ring)} == {0}
 
 
-LONG = [meta(1, 8, 256, 128)] * 3
-FENCED = {
-    "ring_kernel": (pieces.ring_sums, (meta(132 * 64 * 2, 64), 4), {}),
-    "specialised_kernel": (forward, ("overlap", *LONG), {}),
-    "eight_bit_kernel": (eight_bit.attention, tuple(LONG), {"kernel": "Hopper"}),
-}
-
-
-def ptx(folder: Path) -> dict[str, str]:
-    """What the compiler writes for them, by kernel; made anew where a source or the compiler has changed."""
-    keys = [compiled._key(*call, 90)[:12] for call in FENCED.values()]
-    kept = runtime.cache_folder() / f"ptx-{'-'.join(keys)}.json"
-    if not kept.exists():
-        with pytest.MonkeyPatch.context() as patch:
-            for name in ("TRITON_CACHE_DIR", "XDG_CACHE_HOME"):
-                patch.setenv(name, str(folder))  # empty ones: so all are compiled now, into them
-            compiled.inspect_all(list(FENCED.values()))
-        files = {name: list(folder.rglob(f"{name}.ptx")) for name in FENCED}
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(kept, json.dumps({name: file.read_text() for name, (file,) in files.items()}))
-    return json.loads(kept.read_text())
-
-
-def test_a_fence_parts_ordinary_access_to_a_tile_from_tma(tmp_path) -> None:
+@pytest.mark.weekly
+def test_a_fence_parts_ordinary_access_to_a_tile_from_tma(tmp_path, monkeypatch) -> None:
     """Loads before the release to TMA's next write, stores before the copy to HBM: TMA would not see that they are done."""
-    found = ptx(tmp_path)
-    read, written = r"ld\.shared\.v4", r"stmatrix|st\.shared\.v"
+    for name in ("TRITON_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))  # empty: so all are compiled now, into it
+    long = (meta(1, 8, 256, 128),) * 3
+    ring = (pieces.ring_sums, (meta(132 * 64 * 2, 64), 4), {})
+    compiled.inspect_all([ring, (forward, ("overlap", *long), {}), (eight_bit.attention, long, {"kernel": "Hopper"})])
+    read, written, to_hbm = r"ld\.shared\.v4", r"stmatrix|st\.shared\.v", r"cp\.async\.bulk\.tensor\.4d\.global"
     for name, ordinary, then, times in (
         ("ring_kernel", read, r"mbarrier\.arrive\.shared", 1),
-        ("specialised_kernel", written, r"cp\.async\.bulk\.tensor\.4d\.global", 2),  # each consumer has its code
-        ("eight_bit_kernel", written, r"cp\.async\.bulk\.tensor\.4d\.global", 2),
+        ("specialised_kernel", written, to_hbm, 2),  # each consumer has its code
+        ("eight_bit_kernel", written, to_hbm, 2),
     ):
-        marks = {"a": ordinary, "f": r"fence\.proxy\.async", "b": then}
-        pattern = "|".join(f"(?P<{mark}>{instruction})" for mark, instruction in marks.items())
-        order = "".join(str(step.lastgroup) for step in re.finditer(pattern, found[name]))
+        (file,) = tmp_path.rglob(f"{name}.ptx")
+        pattern = rf"(?P<a>{ordinary})|(?P<f>fence\.proxy\.async)|(?P<b>{then})"
+        order = "".join(str(step.lastgroup) for step in re.finditer(pattern, file.read_text()))
         assert len(re.findall("a+f+b", order)) == times, (name, order)
         assert "ab" not in order, (name, order)
 
@@ -103,24 +82,16 @@ def test_a_ring_loses_nothing(buffers) -> None:
 
 
 X = torch.randn(128, 64, device=DEVICE).half()
+BAD = [
+    (pieces.tma_copy, (X.float(),), "x is torch.float32; pass float16"),
+    (pieces.wgmma_matmul, (X, X[None]), "b has shape"),
+    (pieces.tma_copy, (X[::2],), r"x has strides \[128, 1\]; pass x.contiguous"),
+    (pieces.wgmma_matmul, (X, X), r"a is \[128, 64\]" if HOPPER else "this kernel needs a Hopper GPU"),
+    (pieces.ring_sums, (X, 2, 3), "a multiple of 192 rows" if HOPPER else "this kernel needs a Hopper GPU"),
+]
 
 
-@pytest.mark.parametrize(
-    ("call", "args", "message"),
-    [
-        (pieces.tma_copy, (X.float(),), "x is torch.float32; pass float16"),
-        (pieces.wgmma_matmul, (X, X[None]), "b has shape"),
-        (pieces.tma_copy, (X[::2],), r"x has strides \[128, 1\]; pass x.contiguous"),
-        (
-            pieces.tma_copy,
-            (X[:, :32].contiguous(),),
-            "x has 32 columns" if HOPPER else "this kernel needs a Hopper GPU",
-        ),
-        (pieces.wgmma_matmul, (X, X), r"a is \[128, 64\]" if HOPPER else "this kernel needs a Hopper GPU"),
-        (pieces.ring_sums, (X, 2, 3), "a multiple of 192 rows" if HOPPER else "this kernel needs a Hopper GPU"),
-        (pieces.ring_sums, (X, 0, 2), "buffers is 0" if HOPPER else "this kernel needs a Hopper GPU"),
-    ],
-)
+@pytest.mark.parametrize(("call", "args", "message"), BAD)
 def test_bad_input(call, args, message) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         call(*args)
