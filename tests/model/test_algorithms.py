@@ -12,6 +12,12 @@ from course_lib.model.memory import SRAMOverflow
 SIZE = st.integers(1, 40)
 BLOCK = st.none() | st.integers(1, 45)
 DTYPES = [torch.float16, torch.float32, torch.float64]
+ORDERS = {"V1": algorithms.flash_v1, "running": algorithms.flash_running, "V2": algorithms.flash_v2}
+BACKWARD = {
+    "outer loop over K/V": algorithms.backward_over_kv,
+    "outer loop over Q": algorithms.backward_over_q,
+    "two passes": algorithms.backward_two_passes,
+}
 
 
 @settings(max_examples=60)
@@ -26,13 +32,71 @@ def test_standard_attention(nq, nk, d, dv, block_m, block_n, dtype) -> None:
     assert run.memory.resident_bytes == 0
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (3, 5, 2), (8, 8, 8), (7, 1, 16)])
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_standard_matmul(m, n, k, dtype) -> None:
-    a, b = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype)
+@settings(max_examples=60)
+@given(
+    st.integers(1, 24), st.integers(1, 12), st.integers(1, 28), st.integers(1, 28), st.booleans(), st.sampled_from(DTYPES),
+)  # fmt: skip
+def test_each_loop_order_is_attention_and_is_counted_as_the_formulas_say(n, d, block_m, block_n, causal, dtype) -> None:
+    q, k, v = (torch.randn(n, d).to(dtype) for _ in range(3))
+    oracle = reference.attention(q, k, v, causal=causal)
+    tolerance = {torch.float16: 5e-3, torch.float32: 1e-5, torch.float64: 1e-12}[dtype]
+    for order, algorithm in ORDERS.items():
+        output, memory = algorithm(q, k, v, block_m, block_n, causal)
+        torch.testing.assert_close(output.double(), oracle, atol=tolerance, rtol=tolerance)
+        assert output.dtype == dtype
+        if order == "V1":
+            traffic = cost.flash_v1_traffic(n, d, block_n, dtype, block_m=block_m, causal=causal)
+        else:
+            traffic = cost.flash_v2_traffic(n, d, block_m, dtype, block_n=block_n, causal=causal, lse=order == "V2")
+        assert memory.traffic() == traffic
+        assert memory.operations() == cost.attention_operations(order, n, d, block_m, block_n, causal)
+        assert memory.resident_bytes == 0
+    s = q.double() @ k.double().T / d**0.5
+    s = s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), -torch.inf) if causal else s
+    torch.testing.assert_close(memory.tensors["L"].data.double(), s.logsumexp(1), atol=tolerance, rtol=tolerance)
+
+
+@given(st.integers(1, 30), st.integers(1, 9), st.integers(1, 35), st.integers(1, 35))
+def test_the_linear_orders(n, d, block_m, block_n) -> None:
+    q, k, v = (torch.randn(n, d, dtype=torch.float64) for _ in range(3))
+    v1, v2 = algorithms.linear_v1(q, k, v, block_m, block_n), algorithms.linear_v2(q, k, v, block_m, block_n)
+    for run in (v1, v2):
+        torch.testing.assert_close(run.output, q @ k.T @ v)
+    assert v1.memory.traffic() == cost.flash_v1_traffic(n, d, block_n, "fp64", softmax=False)
+    assert v2.memory.traffic() == cost.flash_v2_traffic(n, d, block_m, "fp64")
+    for run, times in ((v1, -(-n // block_n)), (v2, 1)):  # how often the output is written, block by block
+        assert sum(event.op == "store" for event in run.memory.trace) == times * -(-n // block_m)
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(1, 30), st.integers(1, 10), st.integers(1, 35), st.integers(1, 35), st.booleans(), st.sampled_from(DTYPES),
+)  # fmt: skip
+def test_every_backward_gives_the_gradients_and_moves_what_the_formula_says(
+    n, d, block_m, block_n, causal, dtype
+) -> None:
+    q, k, v, do = (torch.randn(n, d).to(dtype) for _ in range(4))
+    exact = [x.double().requires_grad_() for x in (q, k, v)]
+    s = exact[0] @ exact[1].T / d**0.5
+    s = s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), -torch.inf) if causal else s
+    o, L = s.softmax(1) @ exact[2], s.logsumexp(1).detach()
+    right = torch.autograd.grad(o, exact, do.double())
+    tolerance = {torch.float16: 2e-2, torch.float32: 1e-5, torch.float64: 1e-11}[dtype]
+    for order, algorithm in BACKWARD.items():
+        found = algorithm(q, k, v, o.detach().to(dtype), L, do, block_m, block_n, causal)
+        for mine, gradient in zip(found, right):
+            assert mine.dtype == dtype
+            torch.testing.assert_close(mine.double(), gradient, atol=tolerance, rtol=tolerance)
+        assert found.memory.traffic() == cost.backward_traffic(order, n, d, block_m, block_n, dtype, causal=causal)
+        assert found.memory.resident_bytes == 0
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (3, 5, 2), (7, 1, 16)])
+def test_standard_matmul(m, n, k) -> None:
+    a, b = torch.randn(m, k).half(), torch.randn(k, n).half()
     run = algorithms.standard_matmul(a, b)
     torch.testing.assert_close(run.output.double(), a.double() @ b.double(), atol=2e-2, rtol=2e-2)
-    assert run.memory.traffic() == cost.tiled_matmul_traffic(m, n, k, 1, 1, dtype)  # tiles of one number
+    assert run.memory.traffic() == cost.tiled_matmul_traffic(m, n, k, 1, 1, "fp16")  # tiles of one number
     assert run.memory.flops().matmul == 2 * m * n * k
 
 
@@ -52,13 +116,14 @@ def test_softmax_passes(n, block) -> None:
 
 
 @pytest.mark.parametrize("function", [algorithms.offline_softmax, algorithms.online_softmax])
-@pytest.mark.parametrize(("n", "block"), [(2_500, 1), (70_000, 1_000)])
-def test_halves_are_summed_in_float32(function, n, block) -> None:
+def test_halves_are_summed_in_float32_and_a_masked_row_is_zeros(function) -> None:
     """In fp16 the sum would stall at 2048, and beyond 65,504 be infinite."""
-    x = torch.zeros(n, dtype=torch.float16)
-    y = function(x, block).output
+    x = torch.zeros(70_000, dtype=torch.float16)
+    y = function(x, 1000).output
     assert y.dtype == torch.float16
     torch.testing.assert_close(y.double(), reference.softmax(x), rtol=1e-3, atol=6e-8)
+    assert function(torch.full((5,), -torch.inf), 2).output.tolist() == [0] * 5
+    assert algorithms.softmax_average(torch.full((5,), -torch.inf), torch.ones(5, 2), 2).output.tolist() == [0, 0]
 
 
 ONE_HEAD = [torch.randn(8, 4) for _ in range(3)]
@@ -68,23 +133,17 @@ LIMITED = {
         name: [*ONE_HEAD, 2, 2]
         for name in (
             "lite_attention", "online_attention", "flash_v1", "flash_running", "flash_v2", "linear_v1", "linear_v2",
+            "split_decode",
         )
     },
     **{
         name: [*ONE_HEAD, torch.randn(8, 4), torch.randn(8), torch.randn(8, 4), 2, 2]
         for name in ("backward_over_kv", "backward_over_q", "backward_two_passes")
     },
-    "standard_matmul": [torch.randn(8, 4), torch.randn(4, 8)],
     "tiled_matmul": [torch.randn(8, 4), torch.randn(4, 8), 2, 2, 2],
-    "offline_softmax": [torch.randn(8), 4],
     "online_softmax": [torch.randn(8), 4],
     "softmax_average": [torch.randn(8), torch.randn(8, 3), 4],
-    "split_decode": [*ONE_HEAD, 2, 2],
 }  # fmt: skip
-
-
-def test_each_algorithm_is_limited_below() -> None:
-    assert set(LIMITED) == set(algorithms.__all__) - {"Gradients", "Run", "blocks"}
 
 
 @pytest.mark.parametrize("name", LIMITED)
@@ -96,49 +155,31 @@ def test_each_algorithm_keeps_to_the_sram_that_it_is_given(name) -> None:
         algorithm(*arguments, sram_bytes=peak - 1)
 
 
-def test_a_row_that_is_all_masked_is_zeros_in_each_version() -> None:
-    x, v = torch.full((5,), -torch.inf), torch.ones(5, 2)
-    assert algorithms.offline_softmax(x, 2).output.tolist() == [0] * 5
-    assert algorithms.online_softmax(x, 2).output.tolist() == [0] * 5
-    assert algorithms.softmax_average(x, v, 2).output.tolist() == [0, 0]
-
-
 def test_sram_limits_the_blocks_and_not_the_length() -> None:
     q, k, v = (torch.randn(64, 16) for _ in range(3))
     with pytest.raises(SRAMOverflow, match=r"K\[0:64, 0:16\] needs 4,096 B, but SRAM has 6,000 B and holds Q\[0:64"):
         algorithms.standard_attention(q, k, v, sram_bytes=6000)
-    run = algorithms.standard_attention(q, k, v, block_m=8, block_n=8, sram_bytes=6000)
-    assert run.memory.peak_bytes <= 6000
-    small = algorithms.online_softmax(torch.randn(10_000), block=64, sram_bytes=512)
-    assert small.memory.peak_bytes == 256
+    assert algorithms.standard_attention(q, k, v, block_m=8, block_n=8, sram_bytes=6000).memory.peak_bytes <= 6000
+    assert algorithms.online_softmax(torch.randn(10_000), block=64, sram_bytes=512).memory.peak_bytes == 256
 
 
-Q, K, V = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5, 2)
+Q, K, V, X, ROW = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5, 2), torch.ones(4, 2), torch.ones(4)
+BAD = [
+    (algorithms.standard_attention, (Q, K[:, :2], V), "q has head dimension 3 but k has 2"),
+    (algorithms.standard_attention, (Q, K, V[:4]), "k has 5 rows but v has 4"),
+    (algorithms.standard_attention, (Q.half(), K, V), "q is torch.float16 but k is torch.float32"),
+    (algorithms.standard_attention, (Q * torch.nan, K, V), "q contains NaN"),
+    (algorithms.flash_v1, (X, X[:3], X[:3], 2, 2), r"q has shape \[4, 2\] but k has \[3, 2\]"),
+    (algorithms.flash_v2, (X, X, X, 2, 0), "block_n is 0; pass a whole number of at least 1"),
+    (algorithms.backward_over_q, (X, X, X, X, ROW[:3], X, 2, 2), r"L has shape \[3\]; pass \[4\], one log-sum-exp for"),
+    (algorithms.backward_two_passes, (X, X, X, X, ROW, X[:3], 2, 2), r"q has shape \[4, 2\] but do has \[3, 2\]"),
+    (algorithms.standard_matmul, (Q, K), "a has 3 columns but b has 5 rows"),
+    (algorithms.offline_softmax, (Q, 1), r"x has shape \[4, 3\]"),
+    (algorithms.softmax_average, (ROW, V, 1), "x has 4 scores but v has 5 rows"),
+]
 
 
-@pytest.mark.parametrize(
-    ("q", "k", "v", "options", "error", "message"),
-    [
-        (Q, K[:, :2], V, {}, ValueError, "q has head dimension 3 but k has 2"),
-        (Q, K, V[:4], {}, ValueError, "k has 5 rows but v has 4"),
-        (Q.half(), K, V, {}, TypeError, "q is torch.float16 but k is torch.float32"),
-        (Q * torch.nan, K, V, {}, ValueError, "q contains NaN"),
-        (Q, K, V, {"block_m": 0}, ValueError, "block_m is 0; pass a whole number of at least 1"),
-    ],
-)
-def test_bad_attention_input(q, k, v, options, error, message) -> None:
-    with pytest.raises(error, match=message):
-        algorithms.standard_attention(q, k, v, **options)
-
-
-def test_bad_matmul_and_softmax_input() -> None:
-    with pytest.raises(ValueError, match="a has 3 columns but b has 2 rows"):
-        algorithms.standard_matmul(torch.ones(2, 3), torch.ones(2, 3))
-    with pytest.raises(TypeError, match=r"a is torch.float32 but b is torch.float64"):
-        algorithms.standard_matmul(torch.ones(2, 3), torch.ones(3, 2).double())
-    with pytest.raises(ValueError, match=r"x has shape \[1, 2\]"):
-        algorithms.offline_softmax(torch.ones(1, 2), 1)
-    with pytest.raises(ValueError, match="block is 0"):
-        algorithms.online_softmax(torch.ones(2), 0)
-    with pytest.raises(ValueError, match="x has 2 scores but v has 3 rows"):
-        algorithms.softmax_average(torch.ones(2), torch.ones(3, 1), 1)
+@pytest.mark.parametrize(("algorithm", "arguments", "message"), BAD)
+def test_bad_input(algorithm, arguments, message) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        algorithm(*arguments)
