@@ -1,4 +1,4 @@
-"""Errors, memory and timings: what they say, and what they refuse."""
+"""Errors, memory, timings and hardware counters: what they say, what they refuse, and what they are compared with."""
 
 import functools
 import math
@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import runtime
-from course_lib.instruments import measure
+from course_lib.instruments import counters, measure
+from course_lib.instruments.peers import fused, plain_attention
+from course_lib.model import reference
 
 
 def test_errors_against_an_oracle() -> None:
@@ -22,31 +24,13 @@ def test_errors_against_an_oracle() -> None:
     infinite = torch.tensor([math.inf, -math.inf, 1.0])
     assert measure.max_error(infinite, infinite) == measure.rms_error(infinite, infinite) == 0
     assert measure.max_error(infinite, -infinite) == math.inf
-    with pytest.raises(ValueError, match=r"x has shape \[4\] but oracle has \[3\]"):
-        measure.max_error(x, oracle[:3])
 
 
-def test_timings_are_the_median_of_the_repeats_after_warm_up() -> None:
+def test_timings_are_taken_after_warm_up() -> None:
     calls = []
     timing = measure.seconds(lambda: calls.append(1), repeats=5, warm_up=2)
     assert len(calls) == 7
     assert 0 <= timing.quarter <= timing.median <= timing.three_quarters
-    assert measure.seconds(lambda: None, repeats=1).median >= 0
-    with pytest.raises(ValueError, match="repeats is 0; pass a whole number from 1 to 1,000,000"):
-        measure.seconds(lambda: None, repeats=0)
-    with pytest.raises(ValueError, match="warm_up is -1; pass a whole number from 0 to 1,000,000"):
-        measure.seconds(lambda: None, warm_up=-1)
-
-
-def test_a_slope_is_the_exponent_of_a_growth() -> None:
-    assert measure.slope([8, 16, 32], [1e-3 * n**2 for n in (8, 16, 32)]) == pytest.approx(2)
-    for lengths, seconds, message in (
-        ([8], [1.0], "lengths has 1 entries"),
-        ([4, 4], [1, 2], "lengths holds 4 only"),
-        ([1, 2], [0, 1], r"seconds\[0\] is 0; pass a finite number above 0"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            measure.slope(lengths, seconds)
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=9))
@@ -59,28 +43,13 @@ def test_the_middle_half_lies_within_what_was_measured(samples) -> None:
         assert sum(x >= bound * (1 - 1e-9) for x in samples) >= len(samples) / 4
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: measure.peak_bytes(torch.zeros(2)), TypeError, "call is <Tensor>"),
-        (lambda: measure.seconds_interleaved({}), ValueError, "calls has 0 entries"),
-        (lambda: measure.seconds_interleaved({"one": 1}), TypeError, r"calls\['one'\] is 1"),
-        (
-            lambda: measure.seconds_interleaved({"one": print}, burst=math.nan),
-            ValueError,
-            "burst is nan; pass a finite number above 0",
-        ),
-    ],
-)
-def test_bad_input(call, error, message) -> None:
-    with pytest.raises(error, match=message):
-        call()
+def test_a_slope_is_the_exponent_of_a_growth() -> None:
+    assert measure.slope([8, 16, 32], [1e-3 * n**2 for n in (8, 16, 32)]) == pytest.approx(2)
 
 
 @pytest.mark.parametrize(
     ("call", "elements"),
     [
-        (lambda x: x + 1, 1000),
         (lambda x: (x.view(10, 100) + 1).sum(), 1001),  # a view is no memory
         (lambda x: [x + i for i in range(5)], 5000),
         (
@@ -97,5 +66,56 @@ def test_peak_memory_counts_what_lives_at_once(call, elements) -> None:
     assert found == expected if runtime.mode() != "GPU" else expected <= found <= expected + 6 * 512  # in steps of 512
 
 
-def test_progress_passes_everything_through() -> None:
-    assert list(measure.progress(range(3), "waiting")) == [0, 1, 2]
+@pytest.mark.parametrize("causal", [False, True])
+def test_plain_attention_is_the_oracles(causal) -> None:
+    q, k, v = (torch.randn(9, 4, dtype=torch.float64) for _ in range(3))
+    right = reference.attention(q, k, v, causal=causal)
+    torch.testing.assert_close(plain_attention(q, k, v, causal), right)
+    torch.testing.assert_close(plain_attention(q[None, None], k[None, None], v[None, None], causal)[0, 0], right)
+
+
+NCU = """==PROF== Connected to process 1
+"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
+"0","1","_v1_kernel(float *)","gpu__time_duration.sum","ns","12,000"
+"0","1","_v1_kernel(float *)","l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum","sector","1,000"
+"0","1","_v1_kernel(float *)","sm__warps_active.avg.pct_of_peak_sustained_active","%","6.25"
+"1","1","copy","gpu__time_duration.sum","ns","500"
+"1","1","copy","gpc__cycles_elapsed.avg.per_second","hz","1,585,000,000"
+"""
+
+
+def test_counters_are_read_from_ncu_as_one_row_for_each_kernel() -> None:
+    first, second = counters.parse(NCU)
+    assert first == {"kernel": "v1_kernel", "seconds": pytest.approx(12e-6), "l1_read": 32_000, "occupancy": 0.0625}
+    assert second == {"kernel": "copy", "seconds": pytest.approx(5e-7), "clock_ghz": pytest.approx(1.585)}
+    with pytest.raises(counters.CountersUnavailableError, match="ncu gave 'n/a' for the metric 'gpu__time"):
+        counters.parse(NCU + '"0","1","k","gpu__time_duration.sum","ns","n/a"\n')
+
+
+def test_counters_say_what_is_missing(monkeypatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(counters.CountersUnavailableError, match="ncu is not on the path"):
+        counters.counters("V2", 1, 64)
+
+
+X = torch.ones(1, 1, 2, 8)
+BAD = [
+    (lambda: measure.max_error(X, X[0]), r"x has shape \[1, 1, 2, 8\] but oracle has \[1, 2, 8\]"),
+    (lambda: measure.seconds(print, repeats=0), "repeats is 0; pass a whole number from 1 to 1,000,000"),
+    (lambda: measure.slope([4, 4], [1, 2]), "lengths holds 4 only"),
+    (lambda: measure.peak_bytes(X), "call is <Tensor>"),
+    (lambda: measure.seconds_interleaved({}), "calls has 0 entries"),
+    (lambda: fused("FA9", X, X, X, causal=False), "name is 'FA9'; choose one of 'FA2', 'cuDNN'"),
+    (
+        lambda: fused("FA2", X, X, X, causal=False),
+        r"q has dtype torch.float32; pass 16-bit numbers, for example q.half",
+    ),
+    (lambda: fused("cuDNN", *[X.half()] * 3, causal=False), "name is 'cuDNN', which takes no q, k, v of .* on cpu"),
+    (lambda: counters.counters("V3", 1, 64), "case is 'V3'; choose one of 'standard', 'V1'"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD)
+def test_bad_input(call, message) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from rule import definition
+from rule import DEVICE, definition
 
 from course_lib import runtime
 from course_lib.attention import attention
@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.kernel,
     pytest.mark.xdist_group("large"),
 ]  # one after another: each takes up to 60 GB of a GPU
-DEVICE, GPU = runtime.device(), runtime.mode() == "GPU"
+GPU = runtime.mode() == "GPU"
 
 
 def far(shape: tuple[int, ...], axis: int, gap: int) -> torch.Tensor:
@@ -37,7 +37,7 @@ def check_gradients(q, k, v, do, **options) -> None:
 
 
 @pytest.mark.parametrize("which", ["q", "k", "v", "do"])
-@pytest.mark.parametrize(("axis", "gap"), [(0, 2**31), (1, 2**31), (0, 2**31 + 1), (0, 2**30 + 2**29)])
+@pytest.mark.parametrize(("axis", "gap"), [(0, 2**31 + 1), (1, 2**31), (0, 2**30 + 2**29)])
 def test_batches_and_heads_may_lie_anywhere(which, axis, gap) -> None:
     shape = (3, 1, 4, 16) if axis == 0 and gap < 2**31 else (2, 1, 4, 16) if axis == 0 else (1, 2, 4, 16)
     tensors = {name: torch.randn(shape, device=DEVICE).half() for name in ("q", "k", "v", "do")}
@@ -54,12 +54,6 @@ def test_rows_that_lie_too_far_apart_are_refused_and_of_a_gradient_copied() -> N
     check_gradients(x, x, x, far(shape, 2, 2**29))
     single = x[:, :, :1].as_strided((1, 1, 1, 16), (48, 48, 2**40, 1))  # the stride of one row means nothing
     torch.testing.assert_close(attention(single, x, x), attention(x, x, x)[:, :, :1])
-
-
-def test_one_column_may_have_any_stride() -> None:
-    x = torch.randn(1, 1, 5, 2, device=DEVICE)
-    column, usual = x.as_strided((1, 1, 5, 1), (10, 10, 2, 7)), x[..., :1].contiguous()
-    torch.testing.assert_close(attention(column, column, column), attention(usual, usual, usual))
 
 
 def test_lengths_that_32_bits_do_not_count_are_refused() -> None:
@@ -109,10 +103,3 @@ def test_packed_projections_beyond_2_to_the_31(causal) -> None:
     packed = torch.randn(2, 11_000, 3, 1024, 64, dtype=torch.bfloat16, device=DEVICE)
     q, k, v = (part.transpose(1, 2) for part in packed.unbind(2))
     check_last_head(q, k, v, torch.randn_like(q), causal)
-
-
-@needs(60)
-def test_a_contiguous_query_of_2_to_the_32_elements() -> None:
-    q = torch.randn(2, 32, 2**19, 128, dtype=torch.float16, device=DEVICE)
-    k, v = (torch.randn(2, 32, 200, 128, dtype=torch.float16, device=DEVICE) for _ in range(2))
-    check_last_head(q, k, v, torch.randn_like(q), False)
