@@ -13,9 +13,8 @@ import torch
 
 from course_lib import gpt, runtime
 from course_lib.gpt import __main__ as command_line
-from course_lib.gpt import training
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TOKENS = torch.randint(7, (400,), generator=torch.Generator().manual_seed(0))
 SIZES = {"vocab_size": 7, "block_size": 8, "n_layer": 1, "n_head": 2, "n_embd": 8}
 HOW = {
@@ -41,17 +40,14 @@ class Wrapper(torch.nn.Module):
         return self.module(*args)
 
 
-WRAPPERS = {"compiled": functools.partial(torch.compile, backend="eager"), "wrapped": Wrapper}
-
-
 def fresh(sizes=SIZES) -> gpt.GPT:
     torch.manual_seed(0)
     return gpt.GPT(gpt.ATTENTIONS["SDPA"], **sizes)
 
 
-def fitted(path: Path | None = None, sizes=SIZES, **how) -> tuple[gpt.Run, gpt.GPT]:
+def fitted(path: Path | None = None, sizes=SIZES, tokens=TOKENS, **how) -> tuple[gpt.Run, gpt.GPT]:
     model = fresh(sizes)
-    return gpt.fit(model, TOKENS, **HOW | how, checkpoint=path), model
+    return gpt.fit(model, tokens, **HOW | how, checkpoint=path), model
 
 
 def test_a_run_that_was_stopped_has_the_losses_of_one_that_was_not(tmp_path) -> None:
@@ -85,9 +81,6 @@ def test_fp16_trains_with_a_scale_that_a_checkpoint_keeps(tmp_path) -> None:
     stopped = gpt.load_checkpoint(path)
     assert fitted(path, **half)[0].losses == straight.losses
     assert gpt.load_checkpoint(path)["scaler"] == whole["scaler"] != stopped["scaler"]
-    del stopped["scaler"]  # as checkpoints were before
-    gpt.save_checkpoint(path, stopped)
-    assert fitted(path, **half)[0].losses == pytest.approx(straight.losses, rel=1e-3)
 
 
 def test_the_default_device_changes_no_number(tmp_path) -> None:
@@ -101,7 +94,9 @@ def test_the_default_device_changes_no_number(tmp_path) -> None:
         assert gpt.fit(models[1], TOKENS, **HOW, checkpoint=tmp_path / "run.pt").losses == again
 
 
-@pytest.mark.parametrize("wrapped", WRAPPERS.values(), ids=WRAPPERS)
+@pytest.mark.parametrize(
+    "wrapped", [pytest.param(functools.partial(torch.compile, backend="eager"), marks=pytest.mark.weekly), Wrapper]
+)
 def test_a_wrapped_model_trains_and_its_checkpoint_is_that_of_the_model(tmp_path, wrapped) -> None:
     path = tmp_path / "run.pt"
     straight, plain = fitted()
@@ -111,19 +106,8 @@ def test_a_wrapped_model_trains_and_its_checkpoint_is_that_of_the_model(tmp_path
     for x, y in zip(again.parameters(), plain.parameters()):
         torch.testing.assert_close(x, y)
     assert gpt.fit(wrapped(fresh()), TOKENS, **HOW, checkpoint=path).losses == resumed.losses
-    with pytest.raises(ValueError, match="tokens has characters numbered 1 to 7, and the model has 7"):
-        gpt.fit(wrapped(fresh()), TOKENS + 1, **HOW)
     idx = TOKENS[None, :5]
     assert torch.equal(gpt.generate(wrapped(again), idx, 5, cache="plain"), gpt.generate(again, idx, 5, cache="plain"))
-
-
-def test_a_checkpoint_that_a_compiled_model_left_under_its_own_names_is_gone_on_from(tmp_path) -> None:
-    path = tmp_path / "run.pt"
-    straight, _ = fitted(path, watch=lambda step, loss: step == 5)
-    state = gpt.load_checkpoint(path)
-    state["model"] = {f"_orig_mod.{name}": x for name, x in state["model"].items()}
-    gpt.save_checkpoint(path, state)
-    assert fitted(path)[0].losses[:6] == straight.losses
 
 
 @pytest.fixture
@@ -151,9 +135,7 @@ def run(folder: Path, *more: str) -> subprocess.CompletedProcess:
     return subprocess.run(script(*more), cwd=folder, env=environment(), capture_output=True, text=True, timeout=240)
 
 
-def test_a_run_that_is_killed_goes_on_with_the_same_losses_and_a_damaged_file_is_refused(
-    tmp_path, slow, monkeypatch, capsys
-) -> None:
+def test_a_run_that_is_killed_goes_on_with_the_same_losses(tmp_path, slow, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     with monkeypatch.context() as here:  # as the processes below are: without a GPU
         here.setattr(runtime, "mode", lambda: "interpreter")
@@ -175,12 +157,6 @@ def test_a_run_that_is_killed_goes_on_with_the_same_losses_and_a_damaged_file_is
     assert resumed.returncode == 0, resumed.stderr
     assert "going on from capstone.pt" in resumed.stdout
     assert (tmp_path / "resumed.txt").read_text() == (tmp_path / "whole.txt").read_text()
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    monkeypatch.setattr(sys, "argv", script()[2:])
-    assert command_line.main() == 1
-    assert "capstone.pt is damaged: its checksum differs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -188,12 +164,8 @@ def test_a_run_that_is_killed_goes_on_with_the_same_losses_and_a_damaged_file_is
     [
         (lambda x: x[:-1] + bytes([x[-1] ^ 1]), "is damaged: its checksum differs; delete it to begin anew"),
         (lambda x: x[:-100], r"is cut short, or has grown: [\d,]+ of [\d,]+ bytes"),
-        (lambda x: x + b"\n", "is cut short, or has grown"),
-        (lambda x: x[:40], "is cut short: 40 bytes"),
         (lambda x: b"", "is cut short: 0 bytes"),
         (lambda x: b"PK\x03\x04" + x[4:], "is no checkpoint of this course; pass another file"),
-        (lambda x: b"loss 1.5\n", "is no checkpoint of this course"),
-        (lambda x: x[:20] + b"\xff" * 8 + x[28:], "is cut short"),
     ],
 )
 def test_what_is_no_whole_checkpoint_is_refused_and_left_as_it_is(tmp_path, damage, message) -> None:
@@ -210,28 +182,18 @@ def test_what_is_no_whole_checkpoint_is_refused_and_left_as_it_is(tmp_path, dama
     ("other", "message"),
     [
         ({"sizes": SIZES | {"n_embd": 16}}, "belongs to another run: n_embd is 8 there and 16 here"),
-        ({"steps": 13}, "steps is 12 there and 13 here"),
         ({"seed": 1}, "seed is 0 there and 1 here"),
-        ({"lr": 0.02}, "lr is 0.01 there and 0.02 here"),
+        ({"validation": None, "tokens": TOKENS.flip(0)}, "text is"),
     ],
 )
-def test_a_checkpoint_of_another_run_is_refused(tmp_path, other, message) -> None:
-    fitted(tmp_path / "run.pt")
-    with pytest.raises(gpt.CheckpointError, match=message):
-        fitted(tmp_path / "run.pt", **other)
-
-
-def test_a_checkpoint_of_another_text_or_with_code_in_it_is_refused(tmp_path) -> None:
+def test_a_checkpoint_of_another_run_or_with_code_in_it_is_refused(tmp_path, other, message) -> None:
     path = tmp_path / "run.pt"
     fitted(path)
-    with pytest.raises(gpt.CheckpointError, match="text is"):
-        gpt.fit(gpt.GPT(gpt.ATTENTIONS["SDPA"], **SIZES), TOKENS.flip(0), **HOW, checkpoint=path)
+    with pytest.raises(gpt.CheckpointError, match=message):
+        fitted(path, **other)
     gpt.save_checkpoint(path, {"settings": signal.Signals})
     with pytest.raises(gpt.CheckpointError, match="holds something other than"):
         gpt.load_checkpoint(path)
-    gpt.save_checkpoint(path, {"step": 3})
-    with pytest.raises(gpt.CheckpointError, match="holds no run"):
-        fitted(path)
 
 
 def test_a_folder_that_is_not_there_is_named_before_the_first_step(tmp_path, monkeypatch, capsys) -> None:
@@ -249,25 +211,12 @@ def test_a_folder_that_is_not_there_is_named_before_the_first_step(tmp_path, mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_rate_rises_and_falls() -> None:
-    rates = [training.learning_rate(step, steps=100, lr=1.0, warm_up=10) for step in range(100)]
-    assert rates[:10] == pytest.approx([0.1 * n for n in range(1, 11)])
-    assert rates[10:] == sorted(rates[10:], reverse=True)
-    assert 0.1 < rates[-1] < 0.11
-    assert training.learning_rate(50, steps=100, lr=1.0, warm_up=0) == 1.0
-
-
 def test_the_loss_on_held_out_text_is_the_mean_over_windows() -> None:
     model = fitted()[1]
     rows = torch.stack([TOKENS[i : i + 9] for i in range(0, 96, 8)])
     with torch.no_grad():
-        mean = float(training.loss_of(model, rows, torch.float32))
+        mean = float(torch.nn.functional.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten()))
     assert gpt.evaluate(model, TOKENS[:100], batch=5, length=8) == pytest.approx(mean, rel=1e-5)
-    with torch.no_grad():
-        first = float(training.loss_of(model, rows[:5], torch.float32))
-    assert gpt.evaluate(model, TOKENS[:100], batch=5, length=8, most=1) == pytest.approx(first, rel=1e-5)
-    with pytest.raises(ValueError, match="tokens has characters numbered 3 to 9, and the model has 7"):
-        gpt.evaluate(model, TOKENS[:100] + 3, batch=5, length=8)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +224,6 @@ def test_the_loss_on_held_out_text_is_the_mean_over_windows() -> None:
     [
         ({"lr": 0}, "lr is 0"),
         ({"clip": -1}, "clip is -1"),
-        ({"warm_up": -1}, "warm_up is -1"),
         ({"every": 0}, "every is 0"),
         ({"watch": 3}, "watch is 3"),
         ({"checkpoint": "run.pt"}, r"checkpoint is 'run.pt' \(str\); pass a Path"),
@@ -286,11 +234,8 @@ def test_the_loss_on_held_out_text_is_the_mean_over_windows() -> None:
             {"tokens": TOKENS + 1},
             "tokens has characters numbered 1 to 7, and the model has 7; pass numbers from 0 to 6",
         ),
-        ({"validation": TOKENS.float()}, "validation is torch.float32"),
-        ({"validation": TOKENS[:9]}, "validation has 9 characters; pass at least 10"),
         ({"validation": TOKENS - 1}, "validation has characters numbered -1 to 5, and the model has 7"),
         ({"model": torch.nn.Linear(2, 2)}, r"model is a Linear; pass a GPT"),
-        ({"model": torch.nn.Sequential(fresh(), torch.nn.Linear(7, 7))}, r"model is a Sequential; pass a GPT"),
     ],
 )
 def test_what_is_refused(wrong, message) -> None:
@@ -306,20 +251,9 @@ def test_what_is_refused(wrong, message) -> None:
     [
         ("flash", "--attention is 'flash'; pass attention, SDPA, plain, or module:function"),
         ("nowhere:attend", "cannot be loaded: No module named 'nowhere'"),
-        ("slow:time", "is no function"),
+        ("math:pi", "is no function"),
     ],
 )
-def test_an_attention_that_is_none(tmp_path, slow, monkeypatch, name, message) -> None:
-    from course_lib.gpt import __main__ as script
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+def test_an_attention_that_is_none(name, message) -> None:
     with pytest.raises(ValueError, match=message):
-        script.attention_named(name)
-
-
-def test_a_live_curve_is_silent_outside_a_notebook(capsys) -> None:
-    with gpt.LiveCurve(7) as watch:
-        run = fitted(watch=watch)[0]
-    assert watch.losses == run.losses
-    assert "loss" not in capsys.readouterr().out
+        command_line.attention_named(name)

@@ -1,4 +1,4 @@
-"""Number formats: against torch's casts on every short bit pattern, against bit masks, against their own definition."""
+"""Number formats against torch's casts and their own definition; attention with rounded stages against float64."""
 
 import math
 import struct
@@ -8,7 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from course_lib.instruments import measure
+from course_lib.model import reference
 from course_lib.model.formats import FORMATS, bits, format_of, rounded, step_at
+from course_lib.model.rounding import rounded_attention
 
 TORCHS = [f for f in FORMATS.values() if f.dtype is not None]
 
@@ -21,13 +24,11 @@ def value(sign: str, exponent: str, mantissa: str, name: str) -> float:
 
 
 @pytest.mark.parametrize("f", TORCHS, ids=lambda f: f.name)
-def test_limits_are_torchs(f) -> None:
+def test_limits_and_rounding_are_torchs(f) -> None:
     info = torch.finfo(f.dtype)
     assert (f.bits, f.largest, f.smallest_normal, f.epsilon) == (info.bits, info.max, info.tiny, info.eps)
-
-
-@pytest.mark.parametrize("f", [f for f in TORCHS if f.bits < 32], ids=lambda f: f.name)
-def test_rounding_is_torchs_cast(f) -> None:
+    if f.bits == 32:
+        return
     every = torch.arange(-(2 ** (f.bits - 1)), 2 ** (f.bits - 1), dtype=torch.int32)
     every = every.to(torch.int16 if f.bits == 16 else torch.int8).view(f.dtype).float()
     every = every[torch.isfinite(every)]
@@ -56,13 +57,6 @@ def test_bits_stand_for_the_rounded_number(name: str, x: float) -> None:
     assert value(*parts, name) == float(rounded(torch.tensor(x, dtype=torch.float64), name))
 
 
-def test_known_patterns() -> None:
-    assert bits(3.0, "fp16") == ("0", "10000", "1000000000")
-    assert bits(-0.0, "bf16") == ("1", "0" * 8, "0" * 7)
-    assert bits(2.0**-24, "fp16") == ("0", "00000", "0000000001")
-    assert bits(448, "e4m3") == ("0", "1111", "110")
-
-
 @given(st.sampled_from(list(FORMATS)), st.floats(1e-3, 300))
 def test_the_step_is_the_distance_of_neighbours(name: str, x: float) -> None:
     at = float(rounded(torch.tensor(x, dtype=torch.float64), name, toward_zero=True))
@@ -70,18 +64,54 @@ def test_the_step_is_the_distance_of_neighbours(name: str, x: float) -> None:
     for y in (at + step, at + 0.25 * step):  # the next number, and one that is not a number of the format
         back = float(rounded(torch.tensor(y, dtype=torch.float64), name))
         assert back == (at + step if y == at + step else at) or at + step > FORMATS[name].largest
-
-
-def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match="format is 'fp12'; choose one of 'fp32', 'tf32'"):
-        format_of("fp12")
-    with pytest.raises(TypeError, match=r"x is torch.float16"):
-        rounded(torch.ones(2).half(), "bf16")
-    with pytest.raises(ValueError, match=r"x is 70000.0; the largest fp16 number is 65504"):
-        bits(70000.0, "fp16")
-    with pytest.raises(ValueError, match="x is nan; pass a finite number"):
-        bits(math.nan, "fp16")
-    with pytest.raises(ValueError, match="x is nan; pass a finite number"):
-        step_at(math.nan, "fp16")
     assert step_at(1e5, "fp16") == math.inf
     assert step_at(0.0, "fp16") == 2.0**-24
+
+
+# --- attention with rounded stages ---
+
+
+def qkv(n_q=40, n_k=200, d=16):
+    return torch.randn(n_q, d), torch.randn(n_k, d), torch.randn(n_k, d)
+
+
+@pytest.mark.parametrize("block", [1, 64, 512])
+def test_without_rounding_it_is_attention(block) -> None:
+    q, k, v = qkv()
+    found = rounded_attention(q, k, v, block=block).double()
+    torch.testing.assert_close(found, reference.attention(q, k, v), atol=2e-6, rtol=2e-6)
+
+
+@pytest.mark.parametrize("stage", ["inputs", "scores", "weights", "accumulator"])
+def test_each_stage_errs_by_about_its_format(stage) -> None:
+    q, k, v = qkv()
+    exact = reference.attention(q, k, v)
+    errors = {name: measure.rms_error(rounded_attention(q, k, v, **{stage: name}), exact) for name in ("fp16", "bf16")}
+    size = float(exact.pow(2).mean().sqrt())
+    for name, error in errors.items():
+        assert 0.02 * FORMATS[name].epsilon < error / size < 4 * FORMATS[name].epsilon, name
+    assert 4 < errors["bf16"] / errors["fp16"] < 16  # three bits less
+
+
+def test_weights_rounded_alone_are_a_weighted_average_of_rounded_weights() -> None:
+    q, k, v = qkv(8, 30)
+    s = q @ k.T / math.sqrt(16)
+    p = torch.exp(s - s.amax(1, keepdim=True))
+    right = (p.bfloat16().float() @ v) / p.sum(1, keepdim=True)
+    torch.testing.assert_close(rounded_attention(q, k, v, weights="bf16"), right, atol=1e-5, rtol=1e-5)
+
+
+BAD = [
+    (lambda: format_of("fp12"), "format is 'fp12'; choose one of 'fp32', 'tf32'"),
+    (lambda: rounded(torch.ones(2).half(), "bf16"), "x is torch.float16"),
+    (lambda: bits(70000.0, "fp16"), "x is 70000.0; the largest fp16 number is 65504"),
+    (lambda: step_at(math.nan, "fp16"), "x is nan; pass a finite number"),
+    (lambda: rounded_attention(*qkv(), accumulator="fp17"), "accumulator is 'fp17'; choose one of"),
+    (lambda: rounded_attention(*[x.double() for x in qkv()]), "q, k and v are torch.float64"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD)
+def test_what_is_refused(call, message) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()

@@ -13,7 +13,6 @@ DOUBLE = torch.float64
 
 
 ROWS = torch.ones(3, 2)
-INFINITE = r"{} contains an infinity; pass finite numbers, for example torch.nan_to_num\({}\)"
 
 
 def randn(*shape: int) -> torch.Tensor:
@@ -35,16 +34,6 @@ def test_scales_are_those_of_the_groups(format, per, groups) -> None:
     assert (found.values.shape, found.restored.dtype) == (x.shape, DOUBLE)
 
 
-def test_a_scale_for_each_row_and_leading_dimensions() -> None:
-    x = randn(2, 3, 7, 4)
-    found = quantize.quantise(x, per="row")
-    assert found.scale.shape == (2, 3, 7, 1)
-    torch.testing.assert_close(found.values.double() * found.scale.double(), found.restored, atol=1e-6, rtol=1e-6)
-    torch.testing.assert_close(found.values.abs().amax(-1), torch.full((2, 3, 7), 448.0))
-    blocks = quantize.quantise(x, per="block", block=5)
-    assert blocks.scale.shape == (2, 3, 2, 1, 1)
-
-
 @pytest.mark.parametrize("per", quantize.SCALES)
 def test_int8_has_steps_of_one_size(per) -> None:
     x = randn(9, 12)
@@ -55,17 +44,7 @@ def test_int8_has_steps_of_one_size(per) -> None:
     assert float((found.restored - x).abs().max()) <= 0.5 * float(step) * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("per", quantize.SCALES)
-def test_torchs_own_cast_agrees_and_zeros_stay(per) -> None:
-    x = randn(8, 8).float()
-    found = quantize.quantise(x, per=per)
-    assert torch.equal(found.values, found.values.to(torch.float8_e4m3fn).float())  # each is a number of the format
-    nothing = quantize.quantise(torch.zeros(3, 4), per=per)
-    assert not nothing.restored.any()
-    assert bool((nothing.scale == 1).all())
-
-
-@pytest.mark.parametrize("d", [1, 2, 8, 64, 128, 256])
+@pytest.mark.parametrize("d", [1, 2, 64, 256])
 def test_the_fast_rotation_is_the_matrix(d) -> None:
     matrix = torch.ones(1, 1, dtype=DOUBLE)
     while len(matrix) < d:  # Sylvester's construction
@@ -85,7 +64,7 @@ def test_each_stage_keeps_the_length_and_doubles_the_reach() -> None:
     torch.testing.assert_close(stages[-1], quantize.hadamard(x))
 
 
-@pytest.mark.parametrize("d", [1, 2, 16, 64, 96, 100, 128, 256])
+@pytest.mark.parametrize("d", [1, 64, 96, 100])
 def test_the_rotation_changes_no_product(d) -> None:
     sign = quantize.signs(d, seed=3)
     identity = quantize.rotate(torch.eye(d, dtype=DOUBLE), sign)
@@ -140,49 +119,22 @@ def test_the_rotation_is_what_helps_against_outliers() -> None:
     assert errors["block", True] > 0.8 * errors["tensor", True]
 
 
-def test_outliers_are_as_rare_and_as_large_as_asked() -> None:
-    x = torch.cat(quantize.outliers(2000, 64, rate=0.01, size=100.0))
-    assert float((x.abs() > 6).double().mean()) == pytest.approx(0.01 * 0.952, rel=0.15)  # |N(0, 100)| > 6 in 95.2 %
-    assert float(torch.cat(quantize.outliers(500, 64, rate=0.0)).abs().max()) < 6
+BAD = [
+    (lambda: quantize.quantise(ROWS, per="head"), "per is 'head'; choose one of 'tensor'"),
+    (lambda: quantize.quantise(torch.full((2, 2), math.inf)), r"x contains an infinity; pass finite numbers"),
+    (lambda: quantize.eight_bit_attention(ROWS[0], ROWS, ROWS), r"q has shape \[2\]; pass a tensor with 2 dim"),
+    (lambda: quantize.eight_bit_attention(*[ROWS.half()] * 3), "x is torch.float16"),
+    (lambda: quantize.quantise(torch.ones(4)), r"x has shape \[4\]; pass rows \[\.\.\., N, d\]"),
+    (lambda: quantize.rotate(ROWS, torch.tensor([1.0, 0.5])), r"sign holds other numbers than \+1 and -1"),
+    (lambda: quantize.rotate(ROWS, torch.ones(3)), r"sign has shape \[3\]"),
+    (lambda: quantize.folded(torch.ones(10, 4), torch.ones(4)), "weight has 10 rows"),
+    (lambda: quantize.butterflies(torch.ones(2, 12)), "x has rows of 12 numbers"),
+]
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: quantize.quantise(torch.ones(2, 2), per="head"), ValueError, "per is 'head'; choose one of 'tensor'"),
-        (lambda: quantize.quantise(torch.full((2, 2), math.inf)), ValueError, INFINITE.format("x", "x")),
-        (lambda: quantize.quantise(torch.tensor([[1.0, -math.inf]])), ValueError, INFINITE.format("x", "x")),
-        (
-            lambda: quantize.rotate(torch.tensor([[1.0, -math.inf]]), torch.ones(2)),
-            ValueError,
-            INFINITE.format("x", "x"),
-        ),
-        (
-            lambda: quantize.folded(torch.tensor([[-math.inf]]), torch.ones(1)),
-            ValueError,
-            INFINITE.format("weight", "weight"),
-        ),
-        (lambda: quantize.eight_bit_attention(ROWS, ROWS, -math.inf * ROWS), ValueError, INFINITE.format("v", "v")),
-        (
-            lambda: quantize.eight_bit_attention(ROWS[0], ROWS, ROWS),
-            ValueError,
-            r"q has shape \[2\]; pass a tensor with 2 dim",
-        ),
-        (lambda: quantize.eight_bit_attention(*[ROWS[None]] * 3), ValueError, r"q has shape \[1, 3, 2\]"),
-        (lambda: quantize.eight_bit_attention(*[ROWS.half()] * 3), TypeError, "x is torch.float16"),
-        (lambda: quantize.quantise(torch.ones(4)), ValueError, r"x has shape \[4\]; pass rows \[\.\.\., N, d\]"),
-        (
-            lambda: quantize.rotate(ROWS, torch.tensor([1.0, 0.5])),
-            ValueError,
-            r"sign holds other numbers than \+1 and -1",
-        ),
-        (lambda: quantize.rotate(torch.ones(2, 4), torch.ones(3)), ValueError, r"sign has shape \[3\]"),
-        (lambda: quantize.folded(torch.ones(10, 4), torch.ones(4)), ValueError, "weight has 10 rows"),
-        (lambda: quantize.butterflies(torch.ones(2, 12)), ValueError, "x has rows of 12 numbers"),
-    ],
-)
-def test_bad_input(call, error, message) -> None:
-    with pytest.raises(error, match=message):
+@pytest.mark.parametrize(("call", "message"), BAD)
+def test_bad_input(call, message) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
         call()
 
 

@@ -36,11 +36,6 @@ def test_the_four_states_of_3_2_5_1() -> None:
     assert repr(states) == "[State(m=3, l=1), State(m=3, l=1.368), State(m=5, l=1.185), State(m=5, l=1.203)]"
 
 
-def test_the_correction_is_e_to_what_the_maximum_grew_by() -> None:
-    factors = softmax.correction([5, 6], [7, 6])
-    assert factors == pytest.approx([math.exp(-2), 1])
-
-
 @given(SCORES)
 def test_softmax_equals_the_oracle(scores: list[float]) -> None:
     oracle = reference.softmax(torch.tensor(scores, dtype=torch.float64))
@@ -98,13 +93,6 @@ def test_long_rows_in_each_dtype(function, dtype: torch.dtype) -> None:
     )
 
 
-def test_half_precision_sums_stall_unless_kept_in_fp32() -> None:
-    ones = torch.zeros(2500, dtype=torch.float16)
-    stalled = softmax.online_states(ones, stats_dtype=torch.float16)[-1]
-    assert float(stalled.l) == 2048  # 2048 + 1 rounds to 2048 in fp16
-    assert float(softmax.online_states(ones)[-1].l) == 2500
-
-
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_lists_tensors_and_batches_agree(function) -> None:
     rows = [[3.0, 2.0, 5.0, 1.0], [0.0, 0.0, 0.0, 0.0], [-math.inf, 1.0, 2.0, -math.inf]]
@@ -128,11 +116,6 @@ def test_a_row_of_minus_infinity_is_zeros_and_says_so() -> None:
     assert softmax.average(torch.tensor(masked), v).tolist() == [0, 0]
 
 
-def test_large_scores_do_not_overflow() -> None:
-    x = torch.tensor([1000.0, 1001.0, 1002.0])
-    torch.testing.assert_close(softmax.online(x), torch.softmax(x, -1))
-
-
 BAD_ROWS = [
     ("3, 2", TypeError, "pass a list of numbers or a tensor"),
     ([], ValueError, "x is empty"),
@@ -150,30 +133,25 @@ def test_bad_rows(function, row, error, message) -> None:
         function(row)
 
 
-def test_bad_states_and_values() -> None:
-    a = softmax.update(softmax.start(torch.ones(2), torch.ones(2, 3)), torch.ones(2), torch.ones(2, 3))
-    with pytest.raises(ValueError, match="one state has an o and the other has none"):
-        softmax.merge(a, softmax.online_states(torch.ones(2))[-1])
-    with pytest.raises(ValueError, match=r"the states have shapes \[\] and \[2\]"):
-        softmax.merge(softmax.online_states(torch.ones(2))[-1], softmax.online_states(torch.ones(2, 2))[-1])
-    with pytest.raises(ValueError, match="both have values or both have none"):
-        softmax.update(a, torch.ones(2))
-    with pytest.raises(ValueError, match="x has 2 scores but values has 5 rows"):
-        softmax.update(a, torch.ones(2), torch.ones(5, 3))
-    with pytest.raises(ValueError, match="x has 2 scores but values has 5 rows"):
-        softmax.average(torch.ones(2), torch.ones(5, 3))
-    for call in (softmax.start, softmax.average, lambda x, values: softmax.update(a, x, values)):
-        with pytest.raises(ValueError, match=r"values has shape \[2\]"):
-            call(torch.ones(2), torch.ones(2))
-        with pytest.raises(ValueError, match="values contains an infinity"):
-            call(torch.ones(2), torch.full((2, 3), -math.inf))
-        with pytest.raises(TypeError, match=r"values is a list; pass a torch\.Tensor"):
-            call(torch.ones(2), [[1.0], [2.0]])
-    with pytest.raises(TypeError, match="merge takes two states of tensors, or two of numbers or lists without an o"):
-        softmax.merge(state([1, 2]), softmax.online_states(torch.ones(2))[-1])
-    with pytest.raises(ValueError, match="this state has no o"):
-        softmax.output(softmax.online_states(torch.ones(2))[-1])
-    with pytest.raises(ValueError, match="a running maximum never falls"):
-        softmax.correction([5], [4])
-    with pytest.raises(ValueError, match=r"m_old has shape \[2\] and m_new has \[1\]"):
-        softmax.correction([5, 4], [6])
+TWO, VALUES = torch.ones(2), torch.ones(2, 3)
+PART, WITHOUT = softmax.update(softmax.start(TWO, VALUES), TWO, VALUES), softmax.online_states(TWO)[-1]
+BAD_STATES = [
+    (lambda: softmax.merge(PART, WITHOUT), "one state has an o and the other has none"),
+    (
+        lambda: softmax.merge(WITHOUT, softmax.online_states(torch.ones(2, 2))[-1]),
+        r"the states have shapes \[\] and \[2\]",
+    ),
+    (lambda: softmax.update(PART, TWO), "both have values or both have none"),
+    (lambda: softmax.update(PART, TWO, torch.ones(5, 3)), "x has 2 scores but values has 5 rows"),
+    (lambda: softmax.start(TWO, TWO), r"values has shape \[2\]"),
+    (lambda: softmax.average(TWO, torch.full((2, 3), -math.inf)), "values contains an infinity"),
+    (lambda: softmax.average(TWO, [[1.0], [2.0]]), r"values is a list; pass a torch\.Tensor"),
+    (lambda: softmax.output(WITHOUT), "this state has no o"),
+    (lambda: softmax.correction([5], [4]), "a running maximum never falls"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD_STATES)
+def test_bad_states_and_values(call, message) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
