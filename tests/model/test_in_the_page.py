@@ -1,12 +1,17 @@
-"""The rotation on a static page, without a kernel or a network, in a real Chromium."""
+"""What a page computes by itself is what the library computes: the rotation, the ring, the pipeline; in a real Chromium."""
 
+import itertools
 import re
+from pathlib import Path
 
 import pytest
 import torch
 
+from course_lib.model import parallel, pipeline
 from course_lib.model.quantize import butterflies
 from course_lib.widgets.butterfly import Butterfly
+from course_lib.widgets.ring import LENGTH, RingSteps
+from course_lib.widgets.timeline import PipelineTimeline
 
 
 def numbers_of(page, column: int) -> list[float]:
@@ -14,7 +19,7 @@ def numbers_of(page, column: int) -> list[float]:
 
 
 @pytest.mark.browser
-def test_the_rotation_computes_as_the_library_does(show) -> None:
+def test_the_rotation(show) -> None:
     page = show(Butterfly([3, 2, 5, 1, 4, 2, 1, 3], outlier=2, size=50))
     row, signs = torch.tensor([3.0, 2, 250, 1, 4, 2, 1, 3]), torch.ones(8)
 
@@ -31,44 +36,78 @@ def test_the_rotation_computes_as_the_library_does(show) -> None:
     page.locator('[data-cell="0,2"]').click()  # the outlier goes, another comes
     page.locator('[data-cell="0,5"]').click()
     row[2], row[5] = 5, 100
-    check()
     page.get_by_label("size of an outlier").fill("9")
     row[5] = 2000
     check()
-    page.get_by_role("button", name="new signs").click()
-    flipped = torch.tensor(numbers_of(page, 1)) * row
-    assert torch.equal(flipped.abs(), row.square())
-    page.get_by_role("button", name="all signs +").click()
-    signs.fill_(1)
-    check()
-    assert page.locator(".course-clickable").bounding_box()["height"] <= 720
+    page.locator('[data-cell="4,5"]').click()  # what the number is made of
+    text = page.locator(".formula").inner_text().replace("−", "-")
+    value, terms, root = re.fullmatch(r"(.*) = \((.*)\) / √(\d)", text).groups()
+    total = sum(float(t.replace(" ", "")) for t in re.findall(r"[+-]? ?[\d.]+", terms))
+    assert total / int(root) ** 0.5 == pytest.approx(float(value), rel=6e-3, abs=0.02)
+    page.keyboard.press("ArrowDown")
+    assert page.locator('[data-cell="4,6"]').evaluate("node => node === document.activeElement")
 
 
 @pytest.mark.browser
-def test_what_a_number_is_made_of_adds_up(show) -> None:
-    page = show(Butterfly())
-    for cell in ("2,1", "3,2", "4,5", "4,7"):
-        page.locator(f'[data-cell="{cell}"]').click()
-        value, terms, root = re.fullmatch(
-            r"(.*) = \((.*)\) / √(\d)", page.locator(".formula").inner_text().replace("−", "-")
-        ).groups()
-        assert sum(float(t.replace(" ", "")) for t in re.findall(r"[+-]? ?[\d.]+", terms)) / int(
-            root
-        ) ** 0.5 == pytest.approx(float(value), rel=6e-3, abs=0.02)
-    page.locator('[data-cell="4,0"]').focus()
-    for key in ("ArrowDown", "ArrowLeft", "Enter"):
-        page.keyboard.press(key)
-    assert page.locator('[data-cell="3,1"]').evaluate("node => node === document.activeElement")
-    assert page.locator(".formula").inner_text().startswith(page.locator('[data-cell="3,1"] text').text_content())
+def test_the_ring(show) -> None:
+    page = show(RingSteps())
+    for order, ranks, mask in (("contiguous", 2, "causal"), ("zigzag", 8, "causal"), ("striped", 4, "none")):
+        for label, option in (("order", order), ("ranks", str(ranks)), ("mask", mask)):
+            page.get_by_label(label, exact=True).select_option(option)
+        for step, pairs in enumerate(parallel.step_pairs(order, ranks, LENGTH, mask == "causal")):
+            labels = page.locator("[data-rank]").evaluate_all("all => all.map(row => row.getAttribute('aria-label'))")
+            assert [int(re.search(r"(\d+) pairs", label).group(1)) for label in labels] == pairs, (order, step)
+            assert page.locator('[data-strong="true"]').count() == sum(pairs)
+            page.get_by_role("button", name="the next step").click()
+        share = parallel.efficiency(order, ranks, LENGTH, mask == "causal")
+        assert f"worked {100 * share:.0f} % of the time" in page.locator(".formula").inner_text()
+    page.locator('[data-rank="0"]').focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.locator(".where").inner_text() == "step 3 of 4"
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: Butterfly([1, 2, 3]), ValueError, "row has 3 numbers; pass 2, 4, 8 or 16"),
-        (lambda: Butterfly([1, 2], outlier=2), ValueError, "outlier is 2; pass a whole number from 0 to 1"),
-    ],
-)
-def test_bad_input(make, error, message) -> None:
-    with pytest.raises(error, match=message):
+@pytest.mark.browser
+def test_the_pipeline(show) -> None:
+    page = show(PipelineTimeline(softmax=4.0))
+    module = (Path(pipeline.__file__).parents[1] / "widgets" / "js" / "pipeline.js").read_text()
+    page.evaluate(
+        """async (text) => { const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+           window.pipeline = await import(url); }""",
+        module,
+    )
+    cases = []
+    for blocks, consumers, buffers, mode in itertools.product((1, 5), (1, 2, 3), (1, 2, 3), pipeline.MODES):
+        if buffers == 1 and (mode == "two-stage overlap" or (mode == "ping-pong" and consumers > 1)):
+            continue
+        for load, qk, soft, pv in ((2, 2, 2, 2), (0.5, 1, 3.5, 1.5), (4, 1, 0.5, 2)):
+            arguments = {"blocks": blocks, "consumers": consumers, "buffers": buffers, "mode": mode}
+            cases.append(arguments | {"load": load, "qk": qk, "softmax": soft, "pv": pv})
+    computed = page.evaluate(
+        "(all) => all.map(pipeline.simulate).map(found => [found, pipeline.idleFraction(found)])", cases
+    )
+    for arguments, (theirs, idle) in zip(cases, computed, strict=True):
+        ours = pipeline.simulate(**arguments)
+        assert [(s["warpgroup"], s["kind"], s["block"]) for s in theirs] == [s[:3] for s in ours], arguments
+        times = [x for s in ours for x in (s.start, s.end)]
+        assert [x for s in theirs for x in (s["start"], s["end"])] == pytest.approx(times)
+        assert idle == pytest.approx(pipeline.idle_fraction(ours))
+    page.get_by_label("how work overlaps").select_option("two-stage overlap")
+    page.get_by_label("buffers").focus()
+    page.keyboard.press("Home")
+    assert "at least 2 buffers" in page.get_by_role("alert").inner_text()
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_role("alert").inner_text() == ""
+
+
+BAD = [
+    (lambda: Butterfly([1, 2, 3]), "row has 3 numbers; pass 2, 4, 8 or 16"),
+    (lambda: RingSteps(ranks=3), "ranks is 3; choose one of 2, 4, 8"),
+    (lambda: PipelineTimeline(mode="fast"), "mode is 'fast'; choose one of 'many warps', 'multistage'"),
+    (lambda: PipelineTimeline(mode="two-stage overlap", buffers=1), "buffers is 1; pass at least 2"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD)
+def test_bad_input(make, message) -> None:
+    with pytest.raises(ValueError, match=message):
         make()
