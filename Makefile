@@ -101,7 +101,7 @@ test-gpu: $(READY)  ## run the kernel tests on a GPU (fails where there is none)
 
 .PHONY: test-grid
 test-grid: $(READY)  ## the kernels over the full grid of shapes, blocks and inputs (no GPU: over an hour)
-	@COURSE_FULL_GRID=1 $(TEST) tests/test_kernels_attention.py
+	@COURSE_FULL_GRID=1 $(TEST) tests/kernels/test_one_head.py
 
 .PHONY: student
 student: $(READY)  ## copy the course without outputs, slides, answers, solutions and tests, for handing out: make student DIR=folder

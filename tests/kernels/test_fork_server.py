@@ -27,16 +27,6 @@ def test_each_gets_a_process_of_its_own_with_this_folder_and_this_environment(tm
         assert list(pool.map(lambda x: asked(abs, -x), range(8))) == list(range(8))
 
 
-def test_a_module_is_read_as_it_is_now(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    for value in (1, 22):
-        Path("changing_module.py").write_text(f"def value():\n    return {value}\n")
-        import changing_module
-
-        assert asked(changing_module.value) == value
-
-
 def test_what_goes_wrong_is_said_and_ends_with_its_process() -> None:
     for work, argument, message in (
         (os.listdir, "/no/such/folder", r"FileNotFoundError.*/no/such/folder"),

@@ -83,17 +83,6 @@ def test_fp16_trains_with_a_scale_that_a_checkpoint_keeps(tmp_path) -> None:
     assert gpt.load_checkpoint(path)["scaler"] == whole["scaler"] != stopped["scaler"]
 
 
-def test_the_default_device_changes_no_number(tmp_path) -> None:
-    """A default device on which nothing can be read: whatever fit makes there shows."""
-    sizes = {"steps": 3, "batch": 2, "length": 8, "width": 8, "heads": 2, "layers": 1, "lr": 0.01}
-    models = [fitted(steps=1)[1] for _ in range(2)]
-    runs = [gpt.fit(models[0], TOKENS, **HOW).losses, gpt.train(gpt.ATTENTIONS["SDPA"], "abcd" * 40, **sizes).losses]
-    with torch.device("meta"):
-        again = gpt.fit(models[1], TOKENS, **HOW, checkpoint=tmp_path / "run.pt").losses
-        assert [again, gpt.train(gpt.ATTENTIONS["SDPA"], "abcd" * 40, **sizes).losses] == runs
-        assert gpt.fit(models[1], TOKENS, **HOW, checkpoint=tmp_path / "run.pt").losses == again
-
-
 @pytest.mark.parametrize(
     "wrapped", [pytest.param(functools.partial(torch.compile, backend="eager"), marks=pytest.mark.weekly), Wrapper]
 )

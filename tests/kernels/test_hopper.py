@@ -8,8 +8,7 @@ from rule import heads as inputs
 from course_lib import runtime
 from course_lib.attention import attention, kernel_choice
 from course_lib.instruments import compiled
-from course_lib.kernels.hopper import RUNGS, THREE_MATMULS, Tiling, best, forward, heads_at_once, launch_specialised
-from course_lib.model.pipeline import loads
+from course_lib.kernels.hopper import RUNGS, THREE_MATMULS, Tiling, forward, launch_specialised
 
 pytestmark = pytest.mark.kernel
 GPU = runtime.mode() == "GPU"
@@ -86,25 +85,12 @@ def test_every_tiling_of_the_specialised_kernel(rung, tiling) -> None:
 @pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")
 def test_attention_takes_hoppers_kernel_or_says_why_not() -> None:
     q, k, v = inputs(2, 80, 40, 300, 500, 128, torch.bfloat16)
-    assert (
-        kernel_choice(q, k, v)
-        == "overlap (Gluon, Hopper): 2 warpgroups with 64 queries each, 128 keys a block, 2 buffers"
-    )
-    for refused, why in (
-        ({"softcap": 5.0}, "it has no softcap"),
-        ({"scale": -1.0}, "it needs a positive scale"),
-    ):
-        assert why in kernel_choice(q, k, v, **refused)
-    assert "it needs float16 or bfloat16" in kernel_choice(q.float(), k.float(), v.float())
-    assert "the head size is 32" in kernel_choice(*(x[..., :32].contiguous() for x in (q, k, v)))
-    assert "100 queries are few for its tiles of 128" in kernel_choice(q[:, :, :100], k, v)
-    assert "240 tiles of 192 queries are few for" in kernel_choice(*inputs(1, 80, 40, 512, 512, 64, torch.float16))
     odd = torch.empty(2, 40, 500, 129, device=DEVICE, dtype=torch.bfloat16)[..., :128]
+    assert kernel_choice(q, k, v).startswith("overlap (Gluon, Hopper)")
+    assert "it has no softcap" in kernel_choice(q, k, v, softcap=5.0)
+    assert "it needs float16 or bfloat16" in kernel_choice(q.float(), k.float(), v.float())
+    assert "100 queries are few for its tiles of 128" in kernel_choice(q[:, :, :100], k, v)
     assert "the rows of k and v do not start on 16 bytes" in kernel_choice(q, odd, odd)
-    one = k[:, :1].expand(2, 40, 500, 128)  # a stride of 0
-    assert "the rows of k do not start" in kernel_choice(q, one, v)
-    padded = torch.randn(2, 40, 500, 104, device=DEVICE, dtype=torch.bfloat16)[..., :100]
-    assert "the head size is 100" in kernel_choice(padded, padded, padded)
     for d in (40, 72, 96, 128):  # head sizes between those of the blocks, and strides that are not the shape's
         x = torch.randn(2, 520, 3, 96, d, device=DEVICE, dtype=torch.bfloat16)
         a, b, c = (x[:, :, i].transpose(1, 2) for i in range(3))
@@ -129,36 +115,6 @@ def test_gradients_after_hoppers_forward(d) -> None:
     ours = gradients(attention, torch.bfloat16, causal_offset=-7)
     for mine, other, exact in zip(ours, usual, right):
         held(mine, other, exact)
-
-
-@pytest.mark.parametrize("d", [64, 128])
-@pytest.mark.parametrize("n", [512, 1024, 2048, 4096, 8192, 16_384])
-def test_tiles_of_a_causal_mask_are_shared_out_evenly(d, n) -> None:
-    """16,384 tokens of 2,048 numbers on 132 SMs: by the order of tiles alone, the last SM is 2 % and a block behind the mean at most."""
-    heads, rows = 16_384 // n * 2048 // d, 64 * best(d, True, n)[1].consumers
-    together = heads_at_once(heads, torch.empty(n, d, dtype=torch.bfloat16, device="meta"), 1)
-    assert together * 2 * n * d * 2 <= 10e6
-    blocks, tiles = -(-n // rows), []
-    for first in range(0, heads, together):
-        for block in reversed(range(blocks)):
-            tiles += [-(-min(n, (block + 1) * rows) // 128)] * min(together, heads - first)
-    busy = loads(tiles, 132, queue=True)
-    assert len(tiles) == heads * blocks
-    assert max(busy) <= 1.02 * sum(busy) / 132 + 1
-
-
-@pytest.mark.skipif(not HOPPER, reason="a kernel for Hopper")
-def test_compiled_calls_see_every_stride() -> None:
-    y = torch.randn(2, 80, 600, 256, dtype=torch.bfloat16, device=DEVICE)[..., ::2]
-    with pytest.raises(Exception, match="last dimension must be contiguous"):
-        torch.compile(attention, backend="aot_eager")(y, y, y)
-
-
-def test_rungs_take_tensors_that_start_anywhere() -> None:
-    x = torch.randn(2 * 64 * 16 + 1, device=DEVICE).half()[1:].view(1, 2, 64, 16)
-    torch.testing.assert_close(
-        forward("TMA", x, x, x)[0], forward("causal block skipping", x, x, x)[0], atol=2e-3, rtol=0
-    )
 
 
 def test_choice_without_hopper() -> None:
@@ -191,21 +147,6 @@ def test_every_rung_compiles_and_none_spills(rung, arch, d, causal) -> None:
     assert (report.wgmma > 0, report.mma > 0) == (arch == 90, arch == 80)
     by_engine, by_threads = report.count("cp.async.bulk.tensor"), report.count("cp.async.c")
     assert (by_engine > 0, by_threads > 0) == (RUNGS[rung].descriptors, not RUNGS[rung].descriptors)
-
-
-@pytest.mark.weekly  # at d = 64: test_registers.py
-def test_a_third_stage_does_not_fit_the_registers() -> None:
-    two, three = compiled.inspect_all([(forward, (rung, *[meta(128)] * 3), {}) for rung in ("overlap", THREE_MATMULS)])
-    assert two.spilled_bytes == 0 < three.spilled_bytes
-
-
-def test_three_matmuls_in_rings_of_one_buffer_are_refused() -> None:
-    """V of this block would be held until K of the block after the next has come, which comes after V of the next."""
-    x, L = meta(64), torch.empty(1, 32, 1024, device="meta")
-    with pytest.raises(
-        compiled.CompileError, match="with one buffer, K of the block after the next waits for V of this one"
-    ):
-        compiled.inspect(launch_specialised, x, x, x, x, L, False, 0, 0.125, Tiling(2, 128, 1), THREE_MATMULS)
 
 
 X = torch.randn(1, 2, 8, 16, device=DEVICE)

@@ -11,7 +11,6 @@ from course_lib import runtime
 from course_lib.attention import attention
 from course_lib.instruments import compiled
 from course_lib.kernels.hopper import BACKWARD_TILINGS, backward_refusal, launch_backward, launch_matmuls, refusal
-from course_lib.kernels.hopper.backward_launching import launch_after, launch_before
 
 pytestmark = pytest.mark.kernel
 GPU = runtime.mode() == "GPU"
@@ -135,43 +134,6 @@ def test_without_hopper_the_portable_kernels_serve() -> None:
         pytest.skip("this GPU is a Hopper")
     q, k, v = inputs(1, 1, 1, 130, 130, 64, torch.float16)
     assert backward_refusal(q, k, v, 0.1, 0.0, False) == "it needs a Hopper GPU (H100, H200)"
-
-
-@pytest.mark.parametrize("d", [56, 128])
-def test_what_the_kernel_is_given(d) -> None:
-    """L and delta, padded to whole blocks: P and dS are 0 beyond the last query and where a query saw no key."""
-    scale, (block_m, _, folded) = 0.3, BACKWARD_TILINGS[64 if d <= 64 else 128]
-    far = 2**31 + 64  # elements from one batch to the next; only what is written takes memory
-    memory = torch.empty(far + 3 * 70 * d, dtype=torch.float16, device=DEVICE)
-    do = memory.as_strided((2, 3, 70, d), (far, 70 * d, d, 1)).copy_(torch.randn(2, 3, 70, d, device=DEVICE))
-    o, (L, dL) = torch.randn_like(do.contiguous()), torch.randn(2, 2, 3, 70, device=DEVICE)
-    L[:, :, :5], dL[:, :, :5], L[0, 0, 9] = -math.inf, math.nan, math.nan
-    for back in (dL, None):
-        found_L, delta, dq_acc, counter = launch_before(o, L, do, back, scale)
-        right = (o.float() * do.float()).sum(3) - (0 if back is None else back)
-        padded = torch.nn.functional.pad
-        right = padded(right[:, :, 5:], (5, -70 % block_m)).flatten()
-        right_L = padded(L[:, :, 5:], (0, -70 % block_m), value=math.inf)
-        right_L = padded(right_L, (5, 0), value=math.inf).flatten()
-        torch.testing.assert_close(delta, -right if folded else right, atol=1e-4, rtol=1e-4)
-        torch.testing.assert_close(found_L, right_L * (-1 / scale if folded else math.log2(math.e)), equal_nan=True)
-        assert not dq_acc.any()
-        assert not counter.any()
-
-
-@pytest.mark.parametrize(("d", "n"), [(56, 70), (64, 200), (72, 70), (128, 130)])
-def test_dq_comes_back_from_the_order_of_registers(d, n) -> None:
-    """A warpgroup's accumulator: a warp has 16 rows, a thread two of them, and in each two neighbours of every 8 columns."""
-    block_d, (block_m, _, _) = (64, BACKWARD_TILINGS[64]) if d <= 64 else (128, BACKWARD_TILINGS[128])
-    steps, cols = -(-n // block_m), block_m * block_d // 128
-    q = torch.randn(2, 2, n, d, device=DEVICE).half()
-    whole = torch.nn.functional.pad(q.float(), (0, block_d - d, 0, steps * block_m - n))
-    halves = whole.reshape(4 * steps, block_m // 64, 64, block_d // cols, cols).transpose(2, 3)
-    halves = halves.reshape(
-        -1, 4, 2, 8, cols // 8, 4, 2
-    )  # warp, row + 8, lane's row, 8 columns, lane's column, neighbour
-    dq_acc = halves.permute(0, 4, 1, 3, 5, 2, 6).reshape(-1, block_d)
-    torch.testing.assert_close(launch_after(dq_acc.contiguous(), q, 0.5), q / 2)
 
 
 @pytest.mark.parametrize("d", [pytest.param(d, marks=[pytest.mark.weekly] * (d < 128)) for d in BACKWARD_TILINGS])

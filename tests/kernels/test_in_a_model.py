@@ -1,7 +1,6 @@
 """attention(), decode() and the cache as a model calls them: autocast, inference mode, export, and in the place of torch's function."""
 
 import inspect
-import itertools
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import torch
 from decoding_inputs import whole
 from rule import DEVICE, definition, heads
 
-from course_lib import gpt, runtime
+from course_lib import runtime
 from course_lib.attention import attention, scaled_dot_product_attention
 from course_lib.kernels.decoding import decode
 from course_lib.kernels.kv_cache import KVCache
@@ -28,13 +27,6 @@ def close(x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype = torch.float32) 
 
 def autocast(dtype: torch.dtype, enabled: bool = True) -> torch.autocast:
     return torch.autocast(DEVICE.type, dtype=dtype, enabled=enabled)
-
-
-def tiny(n_layer: int) -> gpt.GPT:
-    made = gpt.GPT(gpt.ATTENTIONS["attention"], vocab_size=7, block_size=12, n_layer=n_layer, n_head=2, n_embd=16)
-    for x in made.to(DEVICE).parameters():
-        torch.nn.init.normal_(x, std=0.6)
-    return made
 
 
 # --- autocast ---
@@ -94,13 +86,6 @@ def test_16_bit_numbers_of_both_kinds_are_taken_everywhere(dtype) -> None:
     close(decode(q[:, :, -1:], k, v), right[:, :, -1:], dtype)
 
 
-@pytest.mark.parametrize("cache", ["KVCache", "plain"])
-def test_a_model_generates_under_autocast_with_a_cache(cache) -> None:
-    made, idx = tiny(2), torch.tensor([[1, 2, 3], [4, 5, 6]], device=DEVICE)
-    with autocast(torch.bfloat16):
-        assert torch.equal(gpt.generate(made, idx, 4, cache=cache), gpt.generate(made, idx, 4))
-
-
 # --- inference mode ---
 
 
@@ -115,15 +100,6 @@ def test_a_cache_made_in_inference_mode_goes_on_outside(page) -> None:
         cache.append(k[:, :, 2:], v[:, :, 2:])
     close(cache.attend(q), definition(q, k, v)[0])
     cache.clear(0)
-
-
-def test_a_stream_begun_in_inference_mode_goes_on_outside() -> None:
-    made, idx = tiny(1), torch.tensor([[1, 2, 3]], device=DEVICE)
-    following = gpt.stream(made, idx, cache="KVCache", room=4)
-    with torch.inference_mode():
-        found = [next(following)]
-    found += itertools.islice(following, 3)
-    assert torch.equal(torch.cat([idx, *found], dim=1), gpt.generate(made, idx, 4))
 
 
 # --- other ways to trace and to differentiate ---
@@ -257,15 +233,14 @@ def test_it_gives_what_torchs_function_gives(shape, of_keys, gqa, causal) -> Non
             close(x, y)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_multi_head_attention_takes_it(monkeypatch, compiled) -> None:
+def test_multi_head_attention_takes_it(monkeypatch) -> None:
     layer = torch.nn.MultiheadAttention(32, 4, batch_first=True).to(DEVICE)
     x, mask = torch.randn(2, 9, 32, device=DEVICE), torch.nn.Transformer.generate_square_subsequent_mask(9, DEVICE)
     options = {"need_weights": False, "attn_mask": mask, "is_causal": True}
     right = layer(x, x, x, **options)[0]
     wanted = torch.autograd.grad(right.square().sum(), list(layer.parameters()))
     monkeypatch.setattr(F, "scaled_dot_product_attention", scaled_dot_product_attention)
-    o = (torch.compile(layer, backend=BACKEND) if compiled else layer)(x, x, x, **options)[0]
+    o = layer(x, x, x, **options)[0]
     close(o, right)
     for a, b in zip(torch.autograd.grad(o.square().sum(), list(layer.parameters())), wanted):
         close(a, b)

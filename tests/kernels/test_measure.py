@@ -26,13 +26,6 @@ def test_errors_against_an_oracle() -> None:
     assert measure.max_error(infinite, -infinite) == math.inf
 
 
-def test_timings_are_taken_after_warm_up() -> None:
-    calls = []
-    timing = measure.seconds(lambda: calls.append(1), repeats=5, warm_up=2)
-    assert len(calls) == 7
-    assert 0 <= timing.quarter <= timing.median <= timing.three_quarters
-
-
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=9))
 def test_the_middle_half_lies_within_what_was_measured(samples) -> None:
     found = measure.Timing.of(samples)
@@ -41,10 +34,6 @@ def test_the_middle_half_lies_within_what_was_measured(samples) -> None:
     for bound in found.quarter, found.three_quarters:  # half of them or more lie between the two
         assert sum(x <= bound * (1 + 1e-9) for x in samples) >= len(samples) / 4
         assert sum(x >= bound * (1 - 1e-9) for x in samples) >= len(samples) / 4
-
-
-def test_a_slope_is_the_exponent_of_a_growth() -> None:
-    assert measure.slope([8, 16, 32], [1e-3 * n**2 for n in (8, 16, 32)]) == pytest.approx(2)
 
 
 @pytest.mark.parametrize(

@@ -91,15 +91,6 @@ def test_every_backward_gives_the_gradients_and_moves_what_the_formula_says(
         assert found.memory.resident_bytes == 0
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (3, 5, 2), (7, 1, 16)])
-def test_standard_matmul(m, n, k) -> None:
-    a, b = torch.randn(m, k).half(), torch.randn(k, n).half()
-    run = algorithms.standard_matmul(a, b)
-    torch.testing.assert_close(run.output.double(), a.double() @ b.double(), atol=2e-2, rtol=2e-2)
-    assert run.memory.traffic() == cost.tiled_matmul_traffic(m, n, k, 1, 1, "fp16")  # tiles of one number
-    assert run.memory.flops().matmul == 2 * m * n * k
-
-
 @given(st.integers(1, 60), st.integers(1, 70))
 def test_softmax_passes(n, block) -> None:
     x, v = torch.randn(n, dtype=torch.float64) * 4, torch.randn(n, 3, dtype=torch.float64)

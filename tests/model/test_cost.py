@@ -61,15 +61,6 @@ def test_the_closed_forms_are_exact_at_any_length_and_as_fast(n) -> None:
     assert cost.flash_v1_blocks(12 * n + 1, 3) == (3, n + 1)
 
 
-def test_which_backward_moves_less_depends_on_the_blocks() -> None:
-    def total(order, m, n):
-        return cost.backward_traffic(order, 4096, 64, m, n, "fp16").total_bytes
-
-    assert total("outer loop over K/V", 64, 64) < total("outer loop over Q", 64, 64)
-    assert total("outer loop over K/V", 128, 16) > total("outer loop over Q", 128, 16)
-    assert total("two passes", 64, 64) < total("outer loop over K/V", 64, 64)
-
-
 def test_block_sizes_of_the_paper() -> None:
     assert [cost.flash_v1_blocks(sram, 64) for sram in (24_576, 24_577, 1000)] == [(64, 96), (64, 97), (4, 4)]
 

@@ -93,14 +93,6 @@ def test_each_stage_errs_by_about_its_format(stage) -> None:
     assert 4 < errors["bf16"] / errors["fp16"] < 16  # three bits less
 
 
-def test_weights_rounded_alone_are_a_weighted_average_of_rounded_weights() -> None:
-    q, k, v = qkv(8, 30)
-    s = q @ k.T / math.sqrt(16)
-    p = torch.exp(s - s.amax(1, keepdim=True))
-    right = (p.bfloat16().float() @ v) / p.sum(1, keepdim=True)
-    torch.testing.assert_close(rounded_attention(q, k, v, weights="bf16"), right, atol=1e-5, rtol=1e-5)
-
-
 BAD = [
     (lambda: format_of("fp12"), "format is 'fp12'; choose one of 'fp32', 'tf32'"),
     (lambda: rounded(torch.ones(2).half(), "bf16"), "x is torch.float16"),

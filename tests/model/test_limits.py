@@ -89,19 +89,3 @@ COMPUTED = {
 def test_what_is_large_and_allowed_is_there_at_once(name) -> None:
     with alarm(10):
         assert COMPUTED[name]() is not None
-
-
-BAD = [  # of what students call with arguments of their own
-    (lambda: widgets.slider(0, 3, 4), "value is 4; pass a whole number from 0 to 3"),
-    (lambda: widgets.powers_of_two(0, 3, 5), "value is 5; choose one of 1, 2, 4, 8"),
-    (lambda: widgets.explore(lambda ax, n: None, alt="", n=3), "n is 3 .* pass a control"),
-    (lambda: explorer(3), r"algorithms\['one'\] is 3"),
-    (lambda: plots.heatmap(ax(), torch.ones(3), ""), r"matrix has shape \[3\]"),
-    (lambda: plots.lines(ax(), [1, 2], {"a": [1.0]}, "", "", ""), r"series\['a'\] has 1 entries"),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), BAD)
-def test_what_cannot_be_drawn_is_refused_by_name(call, message) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        call()

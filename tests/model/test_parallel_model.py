@@ -114,9 +114,3 @@ def test_a_link_hides_from_the_length_of_the_formula_on() -> None:
     spans = line.spans()
     assert {span.lane for span in spans} == {"compute", "send"}
     assert sum(span.end - span.start for span in spans if span.lane == "send") == pytest.approx(4 * line.seconds)
-
-
-def test_the_last_hop_hides_behind_half_of_a_ranks_own_keys_if_these_have_heads_to_share_out() -> None:
-    for kv_heads, hidden in ((8, True), (1, False)):
-        line = ring_timeline.simulate("zigzag", 2, 65_536, **SHAPE | {"kv_heads": kv_heads}, causal=True, backward=True)
-        assert (line.busy == pytest.approx(1, abs=1e-9)) == hidden

@@ -19,20 +19,6 @@ def test_one_warpgroup_without_overlap_takes_the_sum_of_its_parts() -> None:
         assert pipeline.idle_fraction(ahead) == pytest.approx(1 - 5 * (qk + pv) / ahead[-1].end)
 
 
-def test_before_there_was_a_producer() -> None:
-    """Each program alone waits for its copy; others fill its pauses. Copies issued ahead hide as well as a producer's."""
-    for buffers in (1, 3):
-        alone = pipeline.simulate(5, 1, buffers, 3.0, 1.0, 2.0, 1.0, "many warps")
-        assert alone[-1].end == pytest.approx(5 * (3 + 4))
-    idle = [pipeline.idle_fraction(pipeline.simulate(6, c, 3, 2, 1, 1, 1, "many warps")) for c in (1, 2, 3)]
-    assert idle[0] > idle[1] > idle[2]
-    for load in (1.0, 9.0):
-        staged, produced = (pipeline.simulate(6, 2, 2, load, 1, 2, 1, mode) for mode in ("multistage", "none"))
-        assert staged == produced
-        meet = [s for s in staged if s.kind == "QK"]  # before each block
-        assert all(a.start == b.start for a, b in zip(meet[::2], meet[1::2], strict=True))
-
-
 def ping_pong(blocks: int) -> list[tuple[int, str, int]]:
     """P V of a block and Q Kᵀ of the next, then the other consumer."""
     order = [(c, kind, j) for j in range(blocks + 1) for c in (1, 2) for kind, j in (("PV", j - 1), ("QK", j))]

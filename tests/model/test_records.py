@@ -1,6 +1,5 @@
 """Tables and records in data/: sound, readable, written whole or not at all; and verdicts from their findings."""
 
-import functools
 import json
 import math
 import re
@@ -9,26 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib import claims, data, gpt, parallel, recordings, runtime
-from course_lib.recordings import capstone, capstone_steps, decoding, many_gpus, records
+from course_lib import claims, data, parallel, recordings
+from course_lib.recordings import many_gpus, records
 from course_lib.show.tables import Table
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("b,0,2.5", "t.csv, line 3, field 'n': '0' is not a positive number"),
-        ("b,1,nan", "t.csv, line 3, field 'ms': 'nan' is not a positive number"),
-        (" ,1,2", "t.csv, line 3, field 'name': ' ' is empty"),
-        ("b,1,2,3", "t.csv, line 3: the row does not have 3 fields"),
-        ("a,1,2", "t.csv, line 3, field 'name': 'a' stands in an earlier row, too"),
-    ],
-)
-def test_a_broken_row_names_file_line_and_field(tmp_path, line: str, message: str) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text(f"name,n,ms\na,1,2.5\n{line}\n")
-    with pytest.raises(data.DataError, match=message):
-        data.read_table(path, key="name")
 
 
 @pytest.mark.parametrize(
@@ -174,34 +156,3 @@ def test_two_ranks_record_each_way_and_what_is_sent(backend, causal) -> None:
         assert set(found) == ours | theirs
         assert all(row["error"] < (1e-5 if backend == "gloo" else many_gpus.WRONG) for row in found.values())
         assert all(row["seconds"] > 0 for row in found.values())
-
-
-@pytest.mark.kernel
-@pytest.mark.weekly
-def test_the_recordings_of_decoding_run_in_small(monkeypatch) -> None:
-    rows = data.check_rows(decoding.decoding_speed(small=True))
-    assert {(row["batch"], row["n"], row["kv_bytes"]) for row in rows} == {(1, 40, 2 * 40 * 8 * 128 * 2)}
-    monkeypatch.setattr(decoding, "HEADS", 8)
-    monkeypatch.setattr(decoding, "HEADS_K", 2)
-    rows = data.check_rows(decoding.decoding_splits(small=True))
-    assert {row["keys"] for row in rows} == {320}
-    assert [row["splits"] for row in rows if not row["chosen"]] == [1, 16]
-
-
-@pytest.mark.kernel
-@pytest.mark.weekly
-def test_the_recordings_of_the_capstone_run_in_small(monkeypatch) -> None:
-    monkeypatch.setattr("course_lib.gpt.training.evaluate", functools.partial(gpt.evaluate, most=4))
-    losses = data.check_rows(capstone.capstone_losses(small=True))
-    found = {(row["attention"], row["seed"], row["part"], row["step"]): row["loss"] for row in losses}
-    assert {key[:2] for key in found} == {(name, seed) for name in ("attention", "SDPA") for seed in range(3)}
-    for (name, *key), loss in found.items():  # the same batches: the attentions differ by rounding
-        assert loss == pytest.approx(found["SDPA", *key], rel=1e-4 if runtime.mode() != "GPU" else 0.02), name
-    assert all(len(row["text"]) == 40 for row in data.check_rows(capstone.capstone_sample(small=True)))
-    backends = data.check_rows(capstone.capstone_backends(small=True))
-    assert {row["attention"] for row in backends} >= {"SDPA again", "plain"}
-    steps = data.check_rows(capstone_steps.capstone_context(small=True))
-    assert {(row["t"], row["batch"]) for row in steps} == {(16, 4), (32, 2)}
-    assert all((row["attention_seconds"] == 0) == (row["attention"] == "none") for row in steps)
-    said = data.check_rows(capstone_steps.capstone_generation(small=True))
-    assert said[0]["bytes"] == (said[0]["parameters"] + 2 * 16 * 32) * (2 if runtime.mode() == "GPU" else 4)
