@@ -20,7 +20,7 @@ BACKWARD = {
 }
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(SIZE, SIZE, st.integers(1, 20), st.integers(1, 20), BLOCK, BLOCK, st.sampled_from(DTYPES))
 def test_standard_attention(nq, nk, d, dv, block_m, block_n, dtype) -> None:
     q, k, v = torch.randn(nq, d).to(dtype), torch.randn(nk, d).to(dtype), torch.randn(nk, dv).to(dtype)
@@ -32,7 +32,7 @@ def test_standard_attention(nq, nk, d, dv, block_m, block_n, dtype) -> None:
     assert run.memory.resident_bytes == 0
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.integers(1, 24), st.integers(1, 12), st.integers(1, 28), st.integers(1, 28), st.booleans(), st.sampled_from(DTYPES),
 )  # fmt: skip
@@ -68,7 +68,7 @@ def test_the_linear_orders(n, d, block_m, block_n) -> None:
         assert sum(event.op == "store" for event in run.memory.trace) == times * -(-n // block_m)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.integers(1, 30), st.integers(1, 10), st.integers(1, 35), st.integers(1, 35), st.booleans(), st.sampled_from(DTYPES),
 )  # fmt: skip
