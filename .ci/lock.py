@@ -6,7 +6,7 @@ deploy/requirements-cuda.lock   what PyPI's torch needs besides on Linux; a torc
 deploy/requirements-node.lock   npm, where Node.js is not installed
 deploy/requirements-hub.lock    what a hub needs besides
 deploy/requirements-peers.lock  what `make bench` measures besides, where it is there
-deploy/requirements-models.lock what tests/test_models.py needs besides
+deploy/requirements-models.lock what tests/kernels/test_models.py needs besides
 """
 
 import hashlib
