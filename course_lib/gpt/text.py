@@ -34,8 +34,11 @@ class Text(NamedTuple):
         return _numbers(words, self.letters)
 
     def decode(self, numbers: torch.Tensor) -> str:
-        """The characters of [n] numbers, or of [1, n]."""
-        return "".join(self.letters[i] for i in numbers.flatten().tolist())
+        """The characters of [n] numbers, or of [1, n]. Raises ValueError for a number of no character."""
+        found, most = numbers.flatten().tolist(), len(self.letters)
+        if wrong := [i for i in found if not 0 <= i < most]:
+            raise ValueError(f"numbers holds {wrong[0]}; the plays have {most} characters: pass 0 to {most - 1}")
+        return "".join(self.letters[i] for i in found)
 
 
 @functools.cache

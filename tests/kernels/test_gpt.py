@@ -127,7 +127,7 @@ NOTHING_SAID = [
     ({"idx": IDX + 7}, "idx has characters numbered 7 to 7, and the model has 7; pass numbers from 0 to 6"),
 ]
 OTHERS = [
-    (lambda: gpt.train(SDPA, "abc", steps=1, **SIZES), "text has 3 characters"),
+    (lambda: gpt.train(SDPA, "abc", steps=1, **SIZES), "tokens has 3 characters"),
     (lambda: gpt.train(SDPA, TEXT, steps=0, **SIZES), "steps is 0; pass a whole number of at least 1"),
     (
         lambda: model(positions="learned")(IDX.expand(1, 5).repeat(1, 3)),
@@ -136,7 +136,6 @@ OTHERS = [
     (lambda: model()(IDX.float()), "idx has dtype"),
     (lambda: gpt.load_text().encode("é"), "words holds 'é'"),
     (lambda: gpt.load_text().decode(torch.tensor([0, -1])), r"numbers holds -1; the plays have \d+ characters"),
-    (lambda: gpt.load_text().decode(torch.ones(2)), "numbers has dtype torch.float32; pass numbers of characters"),
 ]
 
 

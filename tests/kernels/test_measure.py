@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from course_lib import runtime
 from course_lib.instruments import counters, measure
-from course_lib.instruments.peers import fused, plain_attention
+from course_lib.instruments.peers import plain_attention
 from course_lib.model import reference
 
 
@@ -94,12 +94,6 @@ BAD = [
     (lambda: measure.slope([4, 4], [1, 2]), "lengths holds 4 only"),
     (lambda: measure.peak_bytes(X), "call is <Tensor>"),
     (lambda: measure.seconds_interleaved({}), "calls has 0 entries"),
-    (lambda: fused("FA9", X, X, X, causal=False), "name is 'FA9'; choose one of 'FA2', 'cuDNN'"),
-    (
-        lambda: fused("FA2", X, X, X, causal=False),
-        r"q has dtype torch.float32; pass 16-bit numbers, for example q.half",
-    ),
-    (lambda: fused("cuDNN", *[X.half()] * 3, causal=False), "name is 'cuDNN', which takes no q, k, v of .* on cpu"),
     (lambda: counters.counters("V3", 1, 64), "case is 'V3'; choose one of 'standard', 'V1'"),
 ]
 

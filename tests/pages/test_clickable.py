@@ -68,8 +68,8 @@ def test_a_click_on_a_tile_shows_its_terms_and_numbers(show) -> None:
     page.locator('[data-tile="S:1,2"]').click()
     text = page.locator(".detail").inner_text()
     scores = (Q[2:4].double() @ K[4:6].double().T / 2).tolist()
-    states = softmax.online_states((Q[2].double() @ K[:6].double().T / 2).tolist(), 2)
-    factor = float(softmax.correction([states[1].m], [states[2].m])[0])
+    states = softmax.online_states(Q[2].double() @ K[:6].double().T / 2, 2)
+    factor = float(torch.exp(states[1].m - states[2].m))
     for words in (
         f"{scores[0][0]:.2f}  {scores[0][1]:.2f}",
         f"m = {float(states[2].m):.3f}   l = {float(states[2].l):.3f}   old l and O × {factor:.3f}",
@@ -122,7 +122,9 @@ def test_the_stepper_computes_as_the_library_does_and_asks_for_numbers(show) -> 
         page.get_by_label("block size").select_option(str(block))
         page.locator(".stepper").focus()
         page.keyboard.press("End")
-        last = softmax.online_states([float(x) for x in text.replace(",", " ").split()], block)[-1]
+        last = softmax.online_states(torch.tensor([float(x) for x in text.replace(",", " ").split()]).double(), block)[
+            -1
+        ]
         assert f"{float(last.l):.3f})" in page.locator(".formula").inner_text()
     page.get_by_label("scores", exact=True).fill("−3; −2")  # a real minus sign, as the page prints it
     assert page.get_by_role("alert").inner_text() == ""

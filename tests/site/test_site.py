@@ -180,10 +180,7 @@ def test_on_a_phone_a_figure_grows_where_it_is_touched_and_the_side_bar_leads_on
 
 def test_search_finds_lectures_from_files(site, screen) -> None:
     screen.goto((site / "search.html").as_uri() + "?q=softmax")
-    screen.locator("#search-results li a").first.wait_for()
-    found = screen.locator("#search-results li a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
-    names = {re.split(r"[?#]", one)[0] for one in found}
-    assert names & {f"{path.stem}.html" for path in LECTURES.values()}
+    screen.locator(f'#search-results li a[href^="{LECTURES["02"].stem}.html"]').first.wait_for()
 
 
 class _Server(SimpleHTTPRequestHandler):
