@@ -155,7 +155,7 @@ def eight_bit_kernel(
     n_q, n_k, offset, scale, BLOCK_D: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
 ):  # fmt: skip
     """A persistent program of two consumers, as ``specialised_kernel``; q_scale for 64 rows, the others for BLOCK_N keys."""
-    gl.static_assert(STAGES >= 2, "with one buffer, K of the block after the next waits for V of this one")
+    gl.static_assert(STAGES >= 2, "with one buffer no load runs ahead")
     BLOCK_M: gl.constexpr = 2 * ROWS
     blocks = gl.cdiv(n_q, BLOCK_M)
     k_ring, v_ring = (

@@ -58,7 +58,7 @@ def overlapped(mine, q, acc, m, l, rows, clear, total, step):
 
 @gluon.jit
 def late_wait(mine, q, acc, m, l, rows, clear, total, step):
-    """As ``overlapped``, and the assembler lets it: it lifts no wait above ``release_after``, which needs the new maximum."""
+    """As ``overlapped``, but the wait for P V stays behind the new maximum: the assembler lifts none above ``release_after``."""
     if total > 0:
         s_token = mine.scores(q, mine.keys(step))
         s = warpgroup_mma_wait(0, deps=[s_token])
@@ -83,7 +83,7 @@ def late_wait(mine, q, acc, m, l, rows, clear, total, step):
 
 @gluon.jit
 def three_matmuls(mine, q, acc, m, l, rows, clear, total, step):
-    """As FlashAttention-3's appendix B.3: S of the block after the next is under way, too, during the softmax."""
+    """After FlashAttention-3's appendix B.3: S of the block after the next is under way, too, during the softmax."""
     if total < 3:
         acc, m, l, step = one_after_another(mine, q, acc, m, l, rows, clear, total, step)
     else:

@@ -1,8 +1,8 @@
 """Named barriers of an SM (PTX: bar.sync, bar.arrive), which Gluon does not offer, by inline assembly.
 
-A program has sixteen; each completes when so many threads have arrived, and can then be used anew. Unlike at an mbarrier each warp
+A program has sixteen; each completes when so many threads have arrived, and can then be used anew. Unlike at Gluon's mbarriers each warp
 arrives by itself: Gluon has all warps of a warpgroup wait for one another before one thread arrives for them. The compiler takes the
-first barriers for the groups of warps that it specialises, up to four; ours begin at 5.
+first barriers for the groups of warps that it specialises, 0 to 4 at most; ours begin at 5.
 """
 
 from course_lib.kernels import gl, gluon

@@ -117,6 +117,7 @@ def make_named_ring(desc, BUFFERS: gl.constexpr, READERS: gl.constexpr, FIRST: g
     No mbarrier that nobody waits for: the compiler would lay something else in its place (TMA's tiles, the counter's answer), and
     what lies on a barrier that was made and not invalidated may be lost.
     """
+    gl.static_assert(BUFFERS <= 4, "a ring has four named barriers")
     tiles = gl.allocate_shared_memory(
         desc.dtype, [BUFFERS, 1, 1, desc.block_type.shape[2], desc.block_type.shape[3]], desc.layout
     )
